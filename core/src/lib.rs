@@ -1,0 +1,12 @@
+//! Real GGUF language models from a byte slice: no operating system, no heap, the same bits on
+//! every chip.
+//!
+//! The data flows one way, which is also the order of the modules:
+//! bytes → [`gguf`] (parse and validate once) → model → session → sampler → text.
+#![no_std]
+#![deny(unsafe_code)]
+
+#[cfg(any(test, feature = "std"))]
+extern crate std;
+
+pub mod gguf;

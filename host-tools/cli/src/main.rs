@@ -1,0 +1,3 @@
+//! The command `smidgen`.
+
+fn main() {}

@@ -1,0 +1,1 @@
+//! Files for Smidgen: map or read, write whole or not at all, build GGUF.
