@@ -1,3 +1,62 @@
 //! Set-up, tests, benchmarks and boards of this repository: `cargo xtask`.
 
-fn main() {}
+mod bench;
+mod build;
+mod demo;
+mod doctor;
+mod firmware;
+mod fuzz;
+mod needs;
+mod packages;
+mod process;
+mod readme;
+mod setup;
+mod test;
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Set-up, tests, benchmarks and boards of Smidgen.
+#[derive(Debug, Parser)]
+#[command(name = "cargo xtask", bin_name = "cargo xtask", max_term_width = 100)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Add what is missing on this machine: Rust targets and components, QEMU. Nothing to do: no
+    /// network, no time.
+    Setup,
+    /// List what is here and what is missing, and what each thing is for.
+    Doctor,
+    /// Set up, then run every check there is.
+    Test(test::Args),
+    /// Set up, build, and show what Smidgen does.
+    Demo,
+    /// Feed the parsers with mutated files (needs a nightly toolchain).
+    Fuzz(fuzz::Args),
+    /// Measure one thing, beside what others need for it.
+    #[command(subcommand)]
+    Bench(bench::Bench),
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Setup => setup::run(),
+        Command::Doctor => doctor::run(),
+        Command::Test(args) => test::run(&args),
+        Command::Demo => demo::run(),
+        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Bench(which) => bench::run(&which),
+    };
+    match done {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("xtask: {error:#}");
+            ExitCode::from(2)
+        }
+    }
+}

@@ -1,0 +1,23 @@
+//! `cargo xtask bench`: measurements, each beside what others need for the same.
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+
+use crate::process::{cargo, run as run_command};
+
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Bench {
+    /// How long it takes to parse GGUF, and how that grows.
+    Gguf,
+}
+
+pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
+    match which {
+        Bench::Gguf => {
+            let words = ["bench", "--package", "smidgen-core", "--bench", "gguf"];
+            run_command(&mut cargo(words))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
