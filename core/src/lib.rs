@@ -10,3 +10,4 @@
 extern crate std;
 
 pub mod gguf;
+pub mod sampler;
