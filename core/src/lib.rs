@@ -10,4 +10,6 @@
 extern crate std;
 
 pub mod gguf;
+pub mod kernels;
+pub mod quant;
 pub mod sampler;

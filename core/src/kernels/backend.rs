@@ -1,0 +1,161 @@
+//! The choice of an instruction set.
+
+use super::scalar;
+use crate::gguf::GgmlType;
+use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct};
+
+/// An instruction set that this processor has; all give the same bits.
+///
+/// A value exists only where its instructions can be run: on boards that is settled when the
+/// program is compiled, under the feature `std` it is also found out at run time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Backend(Kind);
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Scalar,
+}
+
+/// How many numbers a product has, checked against the lengths of all slices.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Shape {
+    /// Rows of weights.
+    pub(super) rows: usize,
+    /// Bytes of a row of weights.
+    pub(super) row_bytes: usize,
+    /// Blocks of a row of activations, or numbers if they are f32; not 0 when a back end sees it.
+    pub(super) blocks: usize,
+}
+
+impl Shape {
+    /// `None` if the lengths do not belong together, there are no rows or the type has no kernels.
+    fn new(
+        ty: GgmlType,
+        weights: &[u8],
+        cols: usize,
+        x: Activations<'_>,
+        tokens: usize,
+        out: &[f32],
+    ) -> Option<Self> {
+        let (kind, block_len, block_bytes) = form(ty)?;
+        let blocks = cols / block_len;
+        if tokens == 0 || blocks * block_len != cols || x.kind() != kind {
+            return None;
+        }
+        let rows = if tokens == 1 {
+            out.len()
+        } else {
+            out.len() / tokens
+        };
+        let row_bytes = blocks.checked_mul(block_bytes)?;
+        let fits = rows != 0
+            && rows * tokens == out.len()
+            && rows.checked_mul(row_bytes)? == weights.len()
+            && blocks.checked_mul(tokens)? == x.len();
+        fits.then_some(Self {
+            rows,
+            row_bytes,
+            blocks,
+        })
+    }
+}
+
+/// Form of activations, elements and bytes of a block: as [`GgmlType::geometry`] has it, without
+/// the search.
+#[inline(always)]
+fn form(ty: GgmlType) -> Option<(ActivationKind, usize, usize)> {
+    Some(match ty {
+        GgmlType::F32 => (ActivationKind::F32, 1, 4),
+        GgmlType::F16 | GgmlType::BF16 => (ActivationKind::F32, 1, 2),
+        GgmlType::Q8_0 => (ActivationKind::Q8, 32, 34),
+        GgmlType::Q4_0 | GgmlType::IQ4_NL => (ActivationKind::Q8, 32, 18),
+        GgmlType::Q4_1 => (ActivationKind::Q8, 32, 20),
+        GgmlType::Q5_0 => (ActivationKind::Q8, 32, 22),
+        GgmlType::Q5_1 => (ActivationKind::Q8, 32, 24),
+        GgmlType::Q2_K => (ActivationKind::Q8K, 256, 84),
+        GgmlType::Q3_K => (ActivationKind::Q8K, 256, 110),
+        GgmlType::Q4_K => (ActivationKind::Q8K, 256, 144),
+        GgmlType::Q5_K => (ActivationKind::Q8K, 256, 176),
+        GgmlType::Q6_K => (ActivationKind::Q8K, 256, 210),
+        _ => return None,
+    })
+}
+
+impl Backend {
+    /// Plain Rust, the definition of every result; everywhere.
+    pub const SCALAR: Self = Self(Kind::Scalar);
+
+    /// The fastest one.
+    #[must_use]
+    pub fn best() -> Self {
+        Self::available().last().unwrap_or(Self::SCALAR)
+    }
+
+    /// All that can be run here, the slowest first.
+    pub fn available() -> impl Iterator<Item = Self> {
+        [Some(Self::SCALAR)].into_iter().flatten()
+    }
+
+    /// Its name, lower case.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self.0 {
+            Kind::Scalar => "scalar",
+        }
+    }
+
+    /// The one with this name, if it can be run here.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::available().find(|backend| backend.name() == name)
+    }
+
+    /// Quantizes each 32 numbers of `x` into one block of `out`; one or more rows.
+    ///
+    /// Numbers that are no whole block, or have no block in `out`, are left out.
+    pub fn quantize_q8(self, x: &[f32], out: &mut [Q8Act]) {
+        match self.0 {
+            Kind::Scalar => scalar::quantize_q8(x, out),
+        }
+    }
+
+    /// Quantizes each 256 numbers of `x` into one block of `out`; one or more rows.
+    ///
+    /// Numbers that are no whole block, or have no block in `out`, are left out.
+    pub fn quantize_q8k(self, x: &[f32], out: &mut [Q8KAct]) {
+        match self.0 {
+            Kind::Scalar => scalar::quantize_q8k(x, out),
+        }
+    }
+
+    /// Matrix times vectors: `out[t * rows + r]` becomes the dot product of weight row `r` and
+    /// activation row `t`.
+    ///
+    /// `weights` are `rows` rows of `cols` elements of type `ty` at any address, `x` are `tokens`
+    /// rows of `cols` activations in the form that [`activation_kind`](crate::quant::activation_kind)
+    /// names, and `out` has `rows * tokens` numbers, which says how many rows there are.
+    ///
+    /// Lengths that do not belong together, and a type that has no kernels, compute nothing: all of
+    /// `out` becomes NaN, so that no wrong number can pass for a result.
+    pub fn matmul(
+        self,
+        ty: GgmlType,
+        weights: &[u8],
+        cols: usize,
+        x: Activations<'_>,
+        tokens: usize,
+        out: &mut [f32],
+    ) {
+        let Some(shape) = Shape::new(ty, weights, cols, x, tokens, out) else {
+            out.fill(f32::NAN);
+            return;
+        };
+        if shape.blocks == 0 {
+            out.fill(0.0); // Back ends need not think of rows without bytes.
+            return;
+        }
+        match self.0 {
+            Kind::Scalar => scalar::matmul(ty, weights, shape, x, out),
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Quantized activations: what the rows of quantized weights are multiplied with.
+
+use crate::gguf::GgmlType;
+
+/// 32 activations as signed bytes with one scale: element `i` is `d * qs[i]`.
+///
+/// Unlike in ggml's `Q8_0` and `Q8_1` the scale is an f32 that is not rounded to f16, and a quant is
+/// never -128.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+#[repr(C)]
+pub struct Q8Act {
+    /// Scale: the largest magnitude divided by 127.
+    pub d: f32,
+    /// Sum of the quants.
+    pub sum: i32,
+    qs: [i8; 32],
+}
+
+impl Q8Act {
+    /// Activations in a block.
+    pub const LEN: usize = 32;
+
+    /// 32 zeros.
+    pub const ZERO: Self = Self {
+        d: 0.0,
+        sum: 0,
+        qs: [0; 32],
+    };
+
+    /// A block of these quants; -128 becomes -127.
+    #[must_use]
+    pub fn new(d: f32, qs: [i8; 32]) -> Self {
+        let qs = qs.map(|q| q.max(-127));
+        let sum = qs.iter().map(|&q| i32::from(q)).sum();
+        Self { d, sum, qs }
+    }
+
+    /// Quant `i`, -127..=127; 0 past the end.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, i: usize) -> i32 {
+        self.qs.get(i).map_or(0, |&q| i32::from(q))
+    }
+
+    /// The quants in order.
+    #[inline(always)]
+    pub(crate) fn qs(&self) -> &[i8; 32] {
+        &self.qs
+    }
+}
+
+/// 256 activations as signed bytes with one scale, for weights of a K type.
+#[derive(Clone, Copy, Debug, PartialEq)]
+#[repr(C)]
+pub struct Q8KAct {
+    /// Scale: the largest magnitude divided by 127.
+    pub d: f32,
+    sums: [i16; 16],
+    qs: [i8; 256],
+}
+
+impl Q8KAct {
+    /// Activations in a block.
+    pub const LEN: usize = 256;
+
+    /// 256 zeros.
+    pub const ZERO: Self = Self {
+        d: 0.0,
+        sums: [0; 16],
+        qs: [0; 256],
+    };
+
+    /// A block of these quants; -128 becomes -127.
+    #[must_use]
+    pub fn new(d: f32, qs: [i8; 256]) -> Self {
+        let qs = qs.map(|q| q.max(-127));
+        let mut sums = [0; 16];
+        let (groups, _) = qs.as_chunks::<16>();
+        for (sum, group) in sums.iter_mut().zip(groups) {
+            *sum = group.iter().map(|&q| i16::from(q)).sum();
+        }
+        Self { d, sums, qs }
+    }
+
+    /// Quant `i`, -127..=127; 0 past the end.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, i: usize) -> i32 {
+        self.qs.get(i).map_or(0, |&q| i32::from(q))
+    }
+
+    /// The sum of quants `16 * i..16 * i + 16`; 0 past the end.
+    #[inline]
+    #[must_use]
+    pub fn sum(&self, i: usize) -> i32 {
+        self.sums.get(i).map_or(0, |&sum| i32::from(sum))
+    }
+
+    /// The quants in order.
+    #[inline(always)]
+    pub(crate) fn qs(&self) -> &[i8; 256] {
+        &self.qs
+    }
+
+    /// The sums of 16 quants each.
+    #[inline(always)]
+    pub(crate) fn sums(&self) -> &[i16; 16] {
+        &self.sums
+    }
+}
+
+impl Default for Q8KAct {
+    fn default() -> Self {
+        Self::ZERO
+    }
+}
+
+/// The form in which a type of weights takes its activations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum ActivationKind {
+    /// As they are.
+    F32,
+    /// Blocks of 32, [`Q8Act`].
+    Q8,
+    /// Blocks of 256, [`Q8KAct`].
+    Q8K,
+}
+
+/// Activations of one or more rows, one row after the other.
+#[derive(Clone, Copy, Debug)]
+pub enum Activations<'a> {
+    /// As they are.
+    F32(&'a [f32]),
+    /// Blocks of 32.
+    Q8(&'a [Q8Act]),
+    /// Blocks of 256.
+    Q8K(&'a [Q8KAct]),
+}
+
+impl Activations<'_> {
+    /// How many blocks, or numbers if they are f32.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        match self {
+            Self::F32(x) => x.len(),
+            Self::Q8(x) => x.len(),
+            Self::Q8K(x) => x.len(),
+        }
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The form.
+    #[must_use]
+    pub fn kind(&self) -> ActivationKind {
+        match self {
+            Self::F32(_) => ActivationKind::F32,
+            Self::Q8(_) => ActivationKind::Q8,
+            Self::Q8K(_) => ActivationKind::Q8K,
+        }
+    }
+}
+
+/// The form of activations that rows of type `ty` are multiplied with; `None` for a type that
+/// has no kernels.
+#[must_use]
+pub fn activation_kind(ty: GgmlType) -> Option<ActivationKind> {
+    Some(match ty {
+        GgmlType::F32 | GgmlType::F16 | GgmlType::BF16 => ActivationKind::F32,
+        GgmlType::Q8_0
+        | GgmlType::Q4_0
+        | GgmlType::Q4_1
+        | GgmlType::Q5_0
+        | GgmlType::Q5_1
+        | GgmlType::IQ4_NL => ActivationKind::Q8,
+        GgmlType::Q2_K | GgmlType::Q3_K | GgmlType::Q4_K | GgmlType::Q5_K | GgmlType::Q6_K => {
+            ActivationKind::Q8K
+        }
+        _ => return None,
+    })
+}
