@@ -13,3 +13,4 @@ pub mod gguf;
 pub mod kernels;
 pub mod quant;
 pub mod sampler;
+pub mod tokenizer;
