@@ -1,6 +1,9 @@
 //! The choice of an instruction set.
+#![allow(unsafe_code)] // To call what needs an instruction set.
 
 use super::scalar;
+#[cfg(target_arch = "x86_64")]
+use super::x86;
 use crate::gguf::GgmlType;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct};
 
@@ -14,6 +17,9 @@ pub struct Backend(Kind);
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Scalar,
+    /// Made only where AVX2 and F16C were found.
+    #[cfg(target_arch = "x86_64")]
+    Avx2,
 }
 
 /// How many numbers a product has, checked against the lengths of all slices.
@@ -81,6 +87,16 @@ fn form(ty: GgmlType) -> Option<(ActivationKind, usize, usize)> {
     })
 }
 
+/// Whether this processor has what the back end for x86-64 is written in.
+#[cfg(target_arch = "x86_64")]
+fn has_avx2() -> bool {
+    #[cfg(any(test, feature = "std"))]
+    let found = std::is_x86_feature_detected!("avx2") && std::is_x86_feature_detected!("f16c");
+    #[cfg(not(any(test, feature = "std")))]
+    let found = cfg!(all(target_feature = "avx2", target_feature = "f16c"));
+    found
+}
+
 impl Backend {
     /// Plain Rust, the definition of every result; everywhere.
     pub const SCALAR: Self = Self(Kind::Scalar);
@@ -93,7 +109,12 @@ impl Backend {
 
     /// All that can be run here, the slowest first.
     pub fn available() -> impl Iterator<Item = Self> {
-        [Some(Self::SCALAR)].into_iter().flatten()
+        let found = [
+            Some(Kind::Scalar),
+            #[cfg(target_arch = "x86_64")]
+            has_avx2().then_some(Kind::Avx2),
+        ];
+        found.into_iter().flatten().map(Self)
     }
 
     /// Its name, lower case.
@@ -101,6 +122,8 @@ impl Backend {
     pub fn name(self) -> &'static str {
         match self.0 {
             Kind::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Kind::Avx2 => "avx2",
         }
     }
 
@@ -116,6 +139,9 @@ impl Backend {
     pub fn quantize_q8(self, x: &[f32], out: &mut [Q8Act]) {
         match self.0 {
             Kind::Scalar => scalar::quantize_q8(x, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this kind exists only where its instructions were found.
+            Kind::Avx2 => unsafe { x86::quantize_q8(x, out) },
         }
     }
 
@@ -125,6 +151,9 @@ impl Backend {
     pub fn quantize_q8k(self, x: &[f32], out: &mut [Q8KAct]) {
         match self.0 {
             Kind::Scalar => scalar::quantize_q8k(x, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this kind exists only where its instructions were found.
+            Kind::Avx2 => unsafe { x86::quantize_q8k(x, out) },
         }
     }
 
@@ -156,6 +185,9 @@ impl Backend {
         }
         match self.0 {
             Kind::Scalar => scalar::matmul(ty, weights, shape, x, out),
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this kind exists only where its instructions were found.
+            Kind::Avx2 => unsafe { x86::matmul(ty, weights, shape, x, out) },
         }
     }
 }

@@ -39,5 +39,7 @@ mod backend;
 mod scalar;
 #[cfg(test)]
 mod tests;
+#[cfg(target_arch = "x86_64")]
+mod x86;
 
 pub use backend::Backend;

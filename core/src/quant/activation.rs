@@ -35,6 +35,13 @@ impl Q8Act {
         Self { d, sum, qs }
     }
 
+    /// A block whose parts are known to belong together.
+    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[inline(always)]
+    pub(crate) fn from_parts(d: f32, sum: i32, qs: [i8; 32]) -> Self {
+        Self { d, sum, qs }
+    }
+
     /// Quant `i`, -127..=127; 0 past the end.
     #[inline]
     #[must_use]

@@ -1,0 +1,181 @@
+//! Products of blocks of 32: eight rows, one to four tokens at a time.
+
+use core::arch::x86_64::*;
+
+use super::super::backend::Shape;
+use super::GROUP;
+use crate::quant::Q8Act;
+
+/// How the blocks of a type are multiplied.
+///
+/// A register holds half a block of two rows, `a` in its lower lane and `b` in its upper one, and
+/// so do all sums; in the end the rows stand in the order 0 to 7 if the pairs are 0 and 4, 1 and
+/// 5, 2 and 6, 3 and 7.
+pub(super) trait Dot32 {
+    /// Bytes of a block, which begins with its f16 scale.
+    const BYTES: usize;
+    /// Whether an f16 minimum follows the scale.
+    const HAS_MIN: bool;
+    /// What [`load`](Self::load) has added to the quants.
+    const OFFSET: i32;
+
+    /// The quants of two blocks.
+    type Quants: Copy;
+
+    /// Unpacks the quants of the blocks at `a` and `b`.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 is there, and `BYTES` bytes can be read at `a` and at `b`.
+    unsafe fn load(a: *const u8, b: *const u8) -> Self::Quants;
+
+    /// The sums of the products of two blocks with the halves of a block of activations, each half
+    /// in both lanes.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 is there.
+    unsafe fn dot(quants: Self::Quants, x: [__m256i; 2]) -> __m256i;
+
+    /// Joins the sums of two pairs.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 is there.
+    unsafe fn join(ab: __m256i, cd: __m256i) -> __m256i;
+
+    /// Joins what [`join`](Self::join) has given into 8 sums of 32 bits.
+    ///
+    /// # Safety
+    ///
+    /// AVX2 is there.
+    unsafe fn finish(abcd: __m256i, efgh: __m256i) -> __m256i;
+}
+
+/// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
+#[target_feature(enable = "avx2,f16c")]
+pub(super) fn matmul<K: Dot32>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
+    let rows = shape.rows;
+    let tokens = x.len() / shape.blocks;
+    let (stride, lanes) = if rows < GROUP {
+        (0, 1)
+    } else {
+        (shape.row_bytes, GROUP)
+    };
+    for first in super::groups(rows) {
+        let w = &weights[first * shape.row_bytes..];
+        let mut token = 0;
+        while token < tokens {
+            let x = &x[token * shape.blocks..];
+            let out = &mut out[token * rows + first..];
+            // SAFETY: AVX2 and F16C are there. `lanes` rows of weights from `first` on and the
+            // rows of as many tokens as the call takes lie inside of the slices, whose lengths
+            // were checked when the shape was made.
+            unsafe {
+                if tokens - token >= 4 {
+                    let sums = group::<K, 4>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
+                    for (t, &sum) in sums.iter().enumerate() {
+                        store(&mut out[t * rows..][..lanes], sum);
+                    }
+                    token += 4;
+                } else {
+                    let [sum] = group::<K, 1>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
+                    store(&mut out[..lanes], sum);
+                    token += 1;
+                }
+            }
+        }
+    }
+}
+
+/// Stores all lanes, or as many as there is room for.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) fn store(out: &mut [f32], sum: __m256) {
+    if let Some(out) = out.first_chunk_mut::<GROUP>() {
+        // SAFETY: there is room for 8 numbers.
+        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) };
+    } else if let Some(out) = out.first_mut() {
+        *out = _mm256_cvtss_f32(sum);
+    }
+}
+
+/// The products of eight rows, `stride` bytes apart from `w` on, with the rows of `T` tokens, which
+/// lie one after the other.
+///
+/// # Safety
+///
+/// AVX2 and F16C are there, `blocks * K::BYTES` bytes can be read at `w + r * stride` for each `r`
+/// of 0..8, and `T * blocks` blocks at `x`.
+#[inline]
+#[target_feature(enable = "avx2,f16c")]
+unsafe fn group<K: Dot32, const T: usize>(
+    w: *const u8,
+    stride: usize,
+    blocks: usize,
+    x: *const Q8Act,
+) -> [__m256; T] {
+    // SAFETY: `block` is below `blocks`, `t` below `T` and rows are below 8, so that the caller's
+    // promises cover every block that is read; they also cover the instructions.
+    unsafe {
+        let mut acc = [_mm256_setzero_ps(); T];
+        for block in 0..blocks {
+            let w = w.add(block * K::BYTES);
+            let row = |r: usize| w.add(r * stride);
+            let x: [&Q8Act; T] = core::array::from_fn(|t| &*x.add(t * blocks + block));
+            let halves: [[__m256i; 2]; T] = core::array::from_fn(|t| {
+                let qs = x[t].qs().as_ptr().cast::<__m128i>();
+                [
+                    _mm256_broadcastsi128_si256(_mm_loadu_si128(qs)),
+                    _mm256_broadcastsi128_si256(_mm_loadu_si128(qs.add(1))),
+                ]
+            });
+            let pair = |r: usize| {
+                let quants = K::load(row(r), row(r + 4));
+                let sums: [__m256i; T] = core::array::from_fn(|t| K::dot(quants, halves[t]));
+                sums
+            };
+            let two = |r: usize| {
+                let (a, b) = (pair(r), pair(r + 1));
+                let sums: [__m256i; T] = core::array::from_fn(|t| K::join(a[t], b[t]));
+                sums
+            };
+            let (low, high) = (two(0), two(2));
+            let scales = words(core::array::from_fn(|r| row(r).cast()));
+            let d = _mm256_cvtph_ps(scales[0]);
+            for t in 0..T {
+                let mut isum = K::finish(low[t], high[t]);
+                if K::OFFSET != 0 {
+                    isum = _mm256_sub_epi32(isum, _mm256_set1_epi32(K::OFFSET * x[t].sum));
+                }
+                let dx = _mm256_set1_ps(x[t].d);
+                let mut part = _mm256_mul_ps(_mm256_mul_ps(d, dx), _mm256_cvtepi32_ps(isum));
+                if K::HAS_MIN {
+                    let sum = _mm256_cvtepi32_ps(_mm256_set1_epi32(x[t].sum));
+                    let m = _mm256_mul_ps(_mm256_cvtph_ps(scales[1]), dx);
+                    part = _mm256_add_ps(part, _mm256_mul_ps(m, sum));
+                }
+                acc[t] = _mm256_add_ps(acc[t], part);
+            }
+        }
+        acc
+    }
+}
+
+/// The first words at eight addresses, and the second words.
+///
+/// # Safety
+///
+/// AVX2 is there, and 4 bytes can be read at each address.
+#[inline]
+#[target_feature(enable = "avx2")]
+pub(super) unsafe fn words(at: [*const i32; 8]) -> [__m128i; 2] {
+    // SAFETY: the caller's promises are those of the loads and instructions.
+    unsafe {
+        let load = |i: usize| _mm_cvtsi32_si128(at[i].read_unaligned());
+        let two = |i: usize| _mm_unpacklo_epi16(load(i), load(i + 1));
+        let low = _mm_unpacklo_epi32(two(0), two(2));
+        let high = _mm_unpacklo_epi32(two(4), two(6));
+        [_mm_unpacklo_epi64(low, high), _mm_unpackhi_epi64(low, high)]
+    }
+}
