@@ -22,9 +22,11 @@ mod builder;
 mod error;
 mod file_bytes;
 mod owned_value;
+mod vocab_index;
 
 pub use atomic_file::{AtomicFile, Overwrite, same_file};
 pub use builder::{GgufBuilder, Layout, Placed, TensorSource};
 pub use error::{BuildError, Error};
 pub use file_bytes::FileBytes;
 pub use owned_value::OwnedValue;
+pub use vocab_index::vocab_index;

@@ -1,0 +1,257 @@
+//! `smidgen convert`: a llama2.c checkpoint becomes a GGUF.
+
+use std::{
+    io::{self, IsTerminal, Write},
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{Context, bail};
+use serde_json::json;
+use smidgen_io::{FileBytes, Overwrite, same_file};
+use smidgen_llama2c::{
+    Checkpoint, ConvertError, Options, Version, Vocabulary, VocabularySource, WeightType, convert,
+};
+
+/// Where llama.cpp's converter writes to when nothing is said.
+const OLD_DEFAULT_OUTPUT: &str = "ak_llama_model.gguf";
+
+#[derive(Debug, clap::Args)]
+#[command(after_help = "\
+The spelling of llama-convert-llama2c-to-ggml is understood as well:
+  smidgen convert --copy-vocab-from-model VOCAB --llama2c-model CHECKPOINT \\
+    --llama2c-output-model GGUF")]
+pub(crate) struct Args {
+    /// The llama2.c checkpoint, of any version; `-` reads standard input.
+    #[arg(required_unless_present = "llama2c_model")]
+    checkpoint: Option<PathBuf>,
+
+    /// The checkpoint, in llama.cpp's spelling.
+    #[arg(long, alias = "llama2c_model", hide = true, value_name = "FILE")]
+    #[arg(conflicts_with = "checkpoint")]
+    llama2c_model: Option<PathBuf>,
+
+    /// The vocabulary: a tokenizer.bin of llama2.c, or a GGUF whose tokenizer is `llama`.
+    #[arg(long, value_name = "FILE")]
+    #[arg(aliases = ["copy-vocab-from-model", "copy_vocab_from_model"])]
+    vocab: PathBuf,
+
+    /// The GGUF to write; `-` writes to standard output.
+    #[arg(
+        short,
+        long,
+        value_name = "FILE",
+        aliases = ["llama2c-output-model", "llama2c_output_model"],
+        required_unless_present = "llama2c_model"
+    )]
+    output: Option<PathBuf>,
+
+    /// The type of matrices; norms stay f32.
+    #[arg(long = "type", value_name = "TYPE", default_value = "f32")]
+    #[arg(ignore_case = true)]
+    ty: Type,
+
+    /// Context length to write into the file [default: that of the checkpoint].
+    #[arg(long, value_name = "N")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    context: Option<u32>,
+
+    /// Name of the model [default: the checkpoint's, without its extension].
+    #[arg(long)]
+    name: Option<String>,
+
+    /// Author of the model.
+    #[arg(long)]
+    author: Option<String>,
+
+    /// License of the model, as SPDX names it.
+    #[arg(long)]
+    license: Option<String>,
+
+    /// Where the model comes from.
+    #[arg(long)]
+    url: Option<String>,
+
+    /// Write output.weight although it is the embeddings once more, as llama.cpp's converter does.
+    #[arg(long)]
+    keep_tied_output: bool,
+
+    /// Epsilon of the RMS norms.
+    #[arg(long, value_name = "X", default_value_t = 1e-5)]
+    eps: f32,
+
+    /// Frequency base of RoPE.
+    #[arg(long, value_name = "X", default_value_t = 10_000.0)]
+    rope_base: f32,
+
+    /// Overwrite the output if it exists.
+    #[arg(long)]
+    force: bool,
+
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Say nothing unless something fails.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The types that `--type` takes.
+#[derive(Clone, Copy, Debug, clap::ValueEnum)]
+#[value(rename_all = "snake_case")]
+enum Type {
+    F32,
+    F16,
+    Bf16,
+    #[value(name = "q8_0")]
+    Q8_0,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let ty = match args.ty {
+        Type::F32 => WeightType::F32,
+        Type::F16 => WeightType::F16,
+        Type::Bf16 => WeightType::BF16,
+        Type::Q8_0 => bail!(
+            "--type q8_0: convert does not quantize yet\n\
+             hint: convert to f32, then quantize the result"
+        ),
+    };
+    let Some(input) = args.checkpoint.as_ref().or(args.llama2c_model.as_ref()) else {
+        bail!("no checkpoint given");
+    };
+    let output = args.output.as_deref();
+    let output = output.unwrap_or(Path::new(OLD_DEFAULT_OUTPUT));
+    check_paths(args, input, output)?;
+
+    let checkpoint_bytes = FileBytes::open(input)?;
+    let checkpoint = Checkpoint::parse(&checkpoint_bytes).with_context(|| shown(input))?;
+    let config = checkpoint.config();
+    let vocabulary = FileBytes::open(&args.vocab)?;
+    let vocabulary =
+        Vocabulary::read(&vocabulary, config.vocab_size()).with_context(|| shown(&args.vocab))?;
+    let options = Options {
+        ty,
+        context: args.context,
+        name: args.name.clone().or_else(|| stem(input)),
+        author: args.author.clone(),
+        license: args.license.clone(),
+        url: args.url.clone(),
+        keep_tied_output: args.keep_tied_output,
+        eps: args.eps,
+        rope_base: args.rope_base,
+    };
+    let mut conversion = convert(&checkpoint, &vocabulary, &options)?;
+    let words = |text: &str| {
+        if !args.quiet {
+            eprintln!("{text}");
+        }
+    };
+    for warning in conversion.warnings() {
+        words(&format!("warning: {warning}"));
+    }
+    let written = if output.as_os_str() == "-" {
+        conversion.write_to(&mut io::stdout().lock())
+    } else {
+        let overwrite = if args.force {
+            Overwrite::Replace
+        } else {
+            Overwrite::Refuse
+        };
+        conversion.write_file(output, overwrite)
+    };
+    let written = match written {
+        // Which weight is at fault says the error; that it is the checkpoint's, we do.
+        Err(error @ ConvertError::Number { .. }) => {
+            return Err(anyhow::Error::new(error).context(shown(input)));
+        }
+        other => other?,
+    };
+
+    let context = options.context.unwrap_or(config.seq_len());
+    let tensors = conversion.tensors();
+    if args.json {
+        let warnings: Vec<_> = conversion
+            .warnings()
+            .iter()
+            .map(ToString::to_string)
+            .collect();
+        let report = json!({
+            "checkpoint": {
+                "path": shown(input),
+                "version": checkpoint.version().number(),
+                "group_size": match checkpoint.version() {
+                    Version::V2 { group_size } => Some(group_size),
+                    Version::Legacy | Version::V1 => None,
+                },
+                "dim": config.dim(),
+                "hidden_dim": config.hidden_dim(),
+                "n_layers": config.n_layers(),
+                "n_heads": config.n_heads(),
+                "n_kv_heads": config.n_kv_heads(),
+                "vocab_size": config.vocab_size(),
+                "seq_len": config.seq_len(),
+                "shared_classifier": checkpoint.shared_classifier(),
+            },
+            "vocab": {
+                "path": shown(&args.vocab),
+                "format": match vocabulary.source() {
+                    VocabularySource::TokenizerBin => "tokenizer.bin",
+                    VocabularySource::Gguf => "gguf",
+                },
+                "tokens": vocabulary.len(),
+            },
+            "output": {
+                "path": shown(output),
+                "type": ty.ggml_type().to_string(),
+                "tensors": tensors,
+                "context": context,
+                "bytes": written,
+            },
+            "warnings": warnings,
+        });
+        writeln!(io::stdout(), "{report:#}")?;
+    } else {
+        words(&format!(
+            "{}: {tensors} tensors ({}), {} tokens, context {context}, {written} bytes",
+            shown(output),
+            ty.ggml_type(),
+            vocabulary.len(),
+        ));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What no file's content can make right.
+fn check_paths(args: &Args, input: &Path, output: &Path) -> anyhow::Result<()> {
+    let is_stream = |path: &Path| path.as_os_str() == "-";
+    if is_stream(input) && is_stream(&args.vocab) {
+        bail!("checkpoint and vocabulary cannot both be read from standard input");
+    }
+    if is_stream(output) {
+        if args.json {
+            bail!("--json and --output - would both write to standard output");
+        }
+        if io::stdout().is_terminal() {
+            bail!("a GGUF is not written to a terminal\nhint: name a file with --output");
+        }
+        return Ok(());
+    }
+    for path in [input, &args.vocab] {
+        if same_file(path, output) {
+            bail!("{}: input and output are the same file", output.display());
+        }
+    }
+    Ok(())
+}
+
+/// The name of a file without folder and extension.
+fn stem(path: &Path) -> Option<String> {
+    let stem = path.file_stem()?.to_string_lossy();
+    (stem != "-").then(|| stem.into_owned())
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}

@@ -1,0 +1,43 @@
+//! llama2.c checkpoints and vocabularies: read, check, convert to GGUF.
+//!
+//! [`Checkpoint::parse`] looks at a checkpoint of any version, [`Vocabulary::read`] at a
+//! `tokenizer.bin` or the vocabulary of a GGUF; both only borrow the bytes. [`convert`] puts them
+//! together as a [`GgufBuilder`](smidgen_io::GgufBuilder), whose weights are streamed from the
+//! checkpoint when it is written.
+//!
+//! ```no_run
+//! use smidgen_io::{FileBytes, Overwrite};
+//! use smidgen_llama2c::{Checkpoint, Options, Vocabulary, convert};
+//!
+//! let checkpoint = FileBytes::open("stories260K.bin")?;
+//! let checkpoint = Checkpoint::parse(&checkpoint)?;
+//! let vocabulary = FileBytes::open("tok512.bin")?;
+//! let vocabulary = Vocabulary::read(&vocabulary, checkpoint.config().vocab_size())?;
+//! let mut conversion = convert(&checkpoint, &vocabulary, &Options::default())?;
+//! conversion.write_file("stories260K.gguf", Overwrite::Refuse)?;
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+
+mod checkpoint;
+mod checkpoint_error;
+mod config;
+mod conversion;
+mod encode;
+mod foreign;
+mod role;
+mod tokenizer_bin;
+mod vocabulary;
+mod vocabulary_error;
+mod weights;
+
+pub use checkpoint::{Checkpoint, Version};
+pub use checkpoint_error::{CheckpointError, LengthCause};
+pub use config::{Config, ConfigError};
+pub use conversion::{Conversion, ConvertError, NumberError, Options, convert};
+pub use encode::WeightType;
+pub use foreign::Format;
+pub use role::Role;
+pub use tokenizer_bin::TokenizerBin;
+pub use vocabulary::{Vocabulary, VocabularySource};
+pub use vocabulary_error::{VocabularyError, Warning};
+pub use weights::Weights;
