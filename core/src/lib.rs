@@ -11,6 +11,13 @@ extern crate std;
 
 pub mod gguf;
 pub mod kernels;
+pub mod kv_cache;
+mod logits_hash;
+pub mod model;
+pub mod ops;
 pub mod quant;
 pub mod sampler;
+pub mod session;
 pub mod tokenizer;
+
+pub use logits_hash::LogitsHash;

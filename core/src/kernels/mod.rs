@@ -35,11 +35,16 @@
 //! (`d = 0`), so that neither `d` nor `1 / d` is ever subnormal. If `amax` is not finite, `d` is
 //! `amax` and the quants are 0: every product with it is NaN.
 
+mod attention;
 mod backend;
+pub mod math;
+mod operations;
+mod rows;
 mod scalar;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
+pub use attention::{AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries};
 pub use backend::Backend;

@@ -23,6 +23,7 @@ mod error;
 mod file_bytes;
 mod owned_value;
 mod vocab_index;
+mod session_memory;
 
 pub use atomic_file::{AtomicFile, Overwrite, same_file};
 pub use builder::{GgufBuilder, Layout, Placed, TensorSource};
@@ -30,3 +31,4 @@ pub use error::{BuildError, Error};
 pub use file_bytes::FileBytes;
 pub use owned_value::OwnedValue;
 pub use vocab_index::vocab_index;
+pub use session_memory::SessionMemory;

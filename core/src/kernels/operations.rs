@@ -1,0 +1,67 @@
+//! Row operations and attention of a back end.
+
+use super::attention::{self, AttentionScratch, Q8Rows, Queries};
+use super::{Backend, rows};
+
+impl Backend {
+    /// Root mean square normalization: `out[i] = (x[i] * s) * weight[i]` with
+    /// `s = 1 / sqrt(mean(x^2) + eps)`. `weight` holds as many little-endian f32 as `x` has
+    /// elements, at any address.
+    pub fn rms_norm(self, x: &[f32], weight: &[u8], eps: f32, out: &mut [f32]) {
+        rows::rms_norm(x, weight, eps, out);
+    }
+
+    /// `gate[i] = silu(gate[i]) * up[i]`.
+    pub fn swiglu(self, gate: &mut [f32], up: &[f32]) {
+        rows::swiglu(gate, up);
+    }
+
+    /// `x[i] += y[i]`.
+    pub fn add(self, x: &mut [f32], y: &[f32]) {
+        rows::add(x, y);
+    }
+
+    /// Turns pairs of neighbours in each head of `head_dim` elements by the angles whose
+    /// (cosine, sine) pairs are in `rotation`; elements behind the last pair stay.
+    pub fn rope(self, x: &mut [f32], head_dim: usize, rotation: &[f32]) {
+        rows::rope(x, head_dim, rotation);
+    }
+
+    /// Attention over rows of f32: `out` becomes a result for each query head, `keys` and `values`
+    /// hold the rows of their KV head, as many positions as `scores` has elements.
+    pub fn attend_f32(
+        self,
+        queries: Queries<'_>,
+        keys: &[f32],
+        values: &[f32],
+        scores: &mut [f32],
+        out: &mut [f32],
+    ) {
+        attention::attend(queries, keys, values, scores, out);
+    }
+
+    /// Attention over rows of f16, given as their bits; else as [`attend_f32`](Self::attend_f32).
+    pub fn attend_f16(
+        self,
+        queries: Queries<'_>,
+        keys: &[u16],
+        values: &[u16],
+        scores: &mut [f32],
+        out: &mut [f32],
+    ) {
+        attention::attend(queries, keys, values, scores, out);
+    }
+
+    /// Attention over rows of signed bytes; else as [`attend_f32`](Self::attend_f32). A head
+    /// has at most [`MAX_HEAD_DIM_Q8`](super::MAX_HEAD_DIM_Q8) elements.
+    pub fn attend_q8(
+        self,
+        queries: Queries<'_>,
+        keys: Q8Rows<'_>,
+        values: Q8Rows<'_>,
+        scratch: AttentionScratch<'_>,
+        out: &mut [f32],
+    ) {
+        attention::attend_q8(queries, keys, values, scratch, out);
+    }
+}

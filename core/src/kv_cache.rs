@@ -1,0 +1,445 @@
+//! Keys and values of past positions in buffers of a fixed size.
+//!
+//! Rows lie head by head: for each layer first keys, then values, for each KV head the rows of all
+//! slots one after the other. The position `p` has the slot `p % window`.
+
+use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries};
+use crate::model::Hyperparameters;
+use crate::quant::f16_to_f32;
+
+/// How keys and values are stored.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum KvType {
+    /// Four bytes an element.
+    F32,
+    /// Two bytes an element.
+    F16,
+    /// A byte an element and an f16 scale for each head and position.
+    Q8,
+    /// A byte an element and one f16 scale for all heads of a position.
+    Q8Row,
+}
+
+/// The numbers that a cache's layout follows from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub struct KvLayout {
+    /// How elements are stored.
+    pub ty: KvType,
+    /// Layers.
+    pub n_layers: usize,
+    /// KV heads.
+    pub n_kv_heads: usize,
+    /// Elements of a head.
+    pub head_dim: usize,
+    /// Positions that are kept.
+    pub window: usize,
+}
+
+impl KvLayout {
+    /// The layout for a model.
+    #[must_use]
+    pub const fn new(hp: &Hyperparameters, ty: KvType, window: usize) -> Self {
+        Self {
+            ty,
+            n_layers: hp.n_layers,
+            n_kv_heads: hp.n_kv_heads,
+            head_dim: hp.head_dim,
+            window,
+        }
+    }
+
+    /// Elements of all keys and values; `None` if the number overflows.
+    #[must_use]
+    pub const fn elements(&self) -> Option<usize> {
+        // No `?` in const functions.
+        let Some(row) = self.n_kv_heads.checked_mul(self.head_dim) else {
+            return None;
+        };
+        let Some(layer) = row.checked_mul(self.window) else {
+            return None;
+        };
+        let Some(all) = layer.checked_mul(self.n_layers) else {
+            return None;
+        };
+        all.checked_mul(2)
+    }
+
+    /// Scales of all keys and values; 0 for types without.
+    #[must_use]
+    pub const fn scales(&self) -> usize {
+        let columns = match self.ty {
+            KvType::F32 | KvType::F16 => return 0,
+            KvType::Q8 => self.n_kv_heads,
+            KvType::Q8Row => 1,
+        };
+        2 * self.n_layers * columns * self.window
+    }
+
+    /// Bytes of the whole cache; `None` if the number overflows.
+    #[must_use]
+    pub const fn bytes(&self) -> Option<usize> {
+        let width = match self.ty {
+            KvType::F32 => 4,
+            KvType::F16 => 2,
+            KvType::Q8 | KvType::Q8Row => 1,
+        };
+        let Some(elements) = self.elements() else {
+            return None;
+        };
+        let Some(elements) = elements.checked_mul(width) else {
+            return None;
+        };
+        elements.checked_add(2 * self.scales())
+    }
+
+    /// Index of the first row of a head's keys (`part` 0) or values (`part` 1), in rows.
+    const fn first_row(&self, layer: usize, part: usize, head: usize) -> usize {
+        ((layer * 2 + part) * self.n_kv_heads + head) * self.window
+    }
+
+    /// Index of the first scale that belongs to a head's keys or values.
+    const fn first_scale(&self, layer: usize, part: usize, head: usize) -> usize {
+        let (columns, column) = match self.ty {
+            KvType::Q8Row => (1, 0),
+            _ => (self.n_kv_heads, head),
+        };
+        ((layer * 2 + part) * columns + column) * self.window
+    }
+}
+
+/// Buffers for a cache, of the lengths that [`KvLayout`] tells.
+#[derive(Debug)]
+pub enum KvBuffers<'b> {
+    /// For [`KvType::F32`].
+    F32(&'b mut [f32]),
+    /// For [`KvType::F16`], bits.
+    F16(&'b mut [u16]),
+    /// For [`KvType::Q8`] and [`KvType::Q8Row`].
+    Q8 {
+        /// The elements.
+        qs: &'b mut [i8],
+        /// The bits of f16 scales.
+        scales: &'b mut [u16],
+    },
+}
+
+/// Why buffers make no cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum KvError {
+    /// The buffers are for another type.
+    Type,
+    /// A buffer is too small.
+    TooSmall {
+        /// Elements, or scales, that are needed.
+        needed: usize,
+        /// Elements, or scales, that were given.
+        given: usize,
+    },
+    /// The window is 0, or the cache is larger than can be addressed.
+    Window,
+    /// Heads of more than 512 elements cannot be stored as bytes.
+    HeadDim,
+}
+
+impl core::fmt::Display for KvError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Self::Type => write!(f, "the buffers of the KV cache are for another type"),
+            Self::TooSmall { needed, given } => {
+                write!(
+                    f,
+                    "the KV cache needs {needed} elements, {given} were given"
+                )
+            }
+            Self::Window => write!(f, "the window must hold a position and fit into memory"),
+            Self::HeadDim => write!(
+                f,
+                "heads of more than 512 elements need an f16 or f32 cache"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for KvError {}
+
+/// A cache of keys and values.
+#[derive(Debug)]
+pub struct KvCache<'b> {
+    layout: KvLayout,
+    buffers: KvBuffers<'b>,
+}
+
+impl<'b> KvCache<'b> {
+    /// A cache in these buffers; what they hold does not matter.
+    ///
+    /// # Errors
+    /// The buffers do not fit the layout.
+    pub fn new(layout: KvLayout, buffers: KvBuffers<'b>) -> Result<Self, KvError> {
+        let needed = layout
+            .elements()
+            .filter(|&n| n > 0)
+            .ok_or(KvError::Window)?;
+        if layout.bytes().is_none() {
+            return Err(KvError::Window);
+        }
+        let given = match (&buffers, layout.ty) {
+            (KvBuffers::F32(elements), KvType::F32) => elements.len(),
+            (KvBuffers::F16(elements), KvType::F16) => elements.len(),
+            (KvBuffers::Q8 { qs, scales }, KvType::Q8 | KvType::Q8Row) => {
+                if layout.head_dim > MAX_HEAD_DIM_Q8 {
+                    return Err(KvError::HeadDim);
+                }
+                let (needed, given) = (layout.scales(), scales.len());
+                if given < needed {
+                    return Err(KvError::TooSmall { needed, given });
+                }
+                qs.len()
+            }
+            _ => return Err(KvError::Type),
+        };
+        if given < needed {
+            return Err(KvError::TooSmall { needed, given });
+        }
+        Ok(Self { layout, buffers })
+    }
+
+    /// The layout.
+    #[must_use]
+    pub fn layout(&self) -> &KvLayout {
+        &self.layout
+    }
+
+    /// Stores keys and values of all heads of a layer in a slot.
+    pub(crate) fn store(&mut self, layer: usize, slot: usize, keys: &[f32], values: &[f32]) {
+        for (part, row) in [keys, values].into_iter().enumerate() {
+            self.store_part(layer, part, slot, row);
+        }
+    }
+
+    fn store_part(&mut self, layer: usize, part: usize, slot: usize, row: &[f32]) {
+        let layout = self.layout;
+        let head_dim = layout.head_dim;
+        let whole_row = match layout.ty {
+            KvType::Q8Row => Some(q8_scale(row)),
+            _ => None,
+        };
+        for (head, x) in row.chunks_exact(head_dim).enumerate() {
+            let start = (layout.first_row(layer, part, head) + slot) * head_dim;
+            let range = start..start + head_dim;
+            match &mut self.buffers {
+                KvBuffers::F32(elements) => {
+                    if let Some(to) = elements.get_mut(range) {
+                        to.copy_from_slice(x);
+                    }
+                }
+                KvBuffers::F16(elements) => {
+                    let to = elements.get_mut(range).unwrap_or_default();
+                    for (to, &x) in to.iter_mut().zip(x) {
+                        *to = half::f16::from_f32_const(x).to_bits();
+                    }
+                }
+                KvBuffers::Q8 { qs, scales } => {
+                    let scale = whole_row.unwrap_or_else(|| q8_scale(x));
+                    let at = layout.first_scale(layer, part, head) + slot;
+                    if let Some(to) = scales.get_mut(at) {
+                        *to = scale;
+                    }
+                    quantize(x, scale, qs.get_mut(range).unwrap_or_default());
+                }
+            }
+        }
+    }
+
+    /// Attention of all query heads of one position over the first `positions` slots of a layer.
+    ///
+    /// `ints` needs `positions + head_dim` elements for int8 rows, `scores` as many as positions.
+    pub(crate) fn attend(
+        &self,
+        backend: Backend,
+        layer: usize,
+        q: &[f32],
+        scratch: AttentionScratch<'_>,
+        out: &mut [f32],
+    ) {
+        let layout = &self.layout;
+        let head_dim = layout.head_dim;
+        let AttentionScratch { scores, ints } = scratch;
+        let positions = scores.len();
+        let group = q.len() / layout.n_kv_heads;
+        let scale = 1.0 / sqrt(head_dim);
+        let heads = q.chunks_exact(group).zip(out.chunks_exact_mut(group));
+        for (head, (q, out)) in heads.enumerate() {
+            let rows = |part| {
+                let first = layout.first_row(layer, part, head) * head_dim;
+                first..first + positions * head_dim
+            };
+            let (keys, values) = (rows(0), rows(1));
+            let queries = Queries { q, head_dim, scale };
+            match &self.buffers {
+                KvBuffers::F32(elements) => {
+                    let keys = elements.get(keys).unwrap_or_default();
+                    let values = elements.get(values).unwrap_or_default();
+                    backend.attend_f32(queries, keys, values, scores, out);
+                }
+                KvBuffers::F16(elements) => {
+                    let keys = elements.get(keys).unwrap_or_default();
+                    let values = elements.get(values).unwrap_or_default();
+                    backend.attend_f16(queries, keys, values, scores, out);
+                }
+                KvBuffers::Q8 { qs, scales } => {
+                    let rows = |part, range: core::ops::Range<usize>| {
+                        let first = layout.first_scale(layer, part, head);
+                        Q8Rows {
+                            qs: qs.get(range).unwrap_or_default(),
+                            scales: scales.get(first..first + positions).unwrap_or_default(),
+                        }
+                    };
+                    let (keys, values) = (rows(0, keys), rows(1, values));
+                    let scratch = AttentionScratch {
+                        scores: &mut *scores,
+                        ints: &mut *ints,
+                    };
+                    backend.attend_q8(queries, keys, values, scratch, out);
+                }
+            }
+        }
+    }
+
+    /// Bytes that a position takes in a saved prefix.
+    pub(crate) fn saved_position_bytes(&self) -> usize {
+        let one = KvLayout {
+            window: 1,
+            ..self.layout
+        };
+        one.bytes().unwrap_or(usize::MAX)
+    }
+
+    /// Writes the first `positions` slots, little-endian: every run of rows, then every run of
+    /// scales.
+    pub(crate) fn save(&self, positions: usize, mut out: &mut [u8]) {
+        let mut put = |bytes: &[u8]| {
+            if let Some((to, rest)) = core::mem::take(&mut out).split_at_mut_checked(bytes.len()) {
+                to.copy_from_slice(bytes);
+                out = rest;
+            }
+        };
+        let used = positions * self.layout.head_dim;
+        let run = self.layout.window * self.layout.head_dim;
+        let total = self.layout.elements().unwrap_or(0);
+        match &self.buffers {
+            KvBuffers::F32(all) => {
+                for x in used_parts(all, total, run, used).flatten() {
+                    put(&x.to_le_bytes());
+                }
+            }
+            KvBuffers::F16(all) => {
+                for x in used_parts(all, total, run, used).flatten() {
+                    put(&x.to_le_bytes());
+                }
+            }
+            KvBuffers::Q8 { qs, scales } => {
+                for x in used_parts(qs, total, run, used).flatten() {
+                    put(&x.to_le_bytes());
+                }
+                let (total, window) = (self.layout.scales(), self.layout.window);
+                for x in used_parts(scales, total, window, positions).flatten() {
+                    put(&x.to_le_bytes());
+                }
+            }
+        }
+    }
+
+    /// Reads what [`save`](Self::save) wrote for as many positions.
+    pub(crate) fn restore(&mut self, positions: usize, mut bytes: &[u8]) {
+        let used = positions * self.layout.head_dim;
+        let run = self.layout.window * self.layout.head_dim;
+        let total = self.layout.elements().unwrap_or(0);
+        let window = self.layout.window;
+        let all_scales = self.layout.scales();
+        match &mut self.buffers {
+            KvBuffers::F32(all) => {
+                for x in used_parts_mut(all, total, run, used).flatten() {
+                    *x = f32::from_le_bytes(take(&mut bytes));
+                }
+            }
+            KvBuffers::F16(all) => {
+                for x in used_parts_mut(all, total, run, used).flatten() {
+                    *x = u16::from_le_bytes(take(&mut bytes));
+                }
+            }
+            KvBuffers::Q8 { qs, scales } => {
+                for x in used_parts_mut(qs, total, run, used).flatten() {
+                    // -128 is no quant: the sums rely on it.
+                    *x = i8::from_le_bytes(take(&mut bytes)).max(-127);
+                }
+                for x in used_parts_mut(scales, all_scales, window, positions).flatten() {
+                    *x = u16::from_le_bytes(take(&mut bytes));
+                }
+            }
+        }
+    }
+}
+
+/// The first `used` elements of each run.
+fn used_parts<T>(all: &[T], total: usize, run: usize, used: usize) -> impl Iterator<Item = &[T]> {
+    let runs = all.get(..total).unwrap_or_default().chunks(run.max(1));
+    runs.map(move |run| run.get(..used).unwrap_or_default())
+}
+
+fn used_parts_mut<T>(
+    all: &mut [T],
+    total: usize,
+    run: usize,
+    used: usize,
+) -> impl Iterator<Item = &mut [T]> {
+    let runs = all.get_mut(..total).unwrap_or_default();
+    let runs = runs.chunks_mut(run.max(1));
+    runs.map(move |run| run.get_mut(..used).unwrap_or_default())
+}
+
+fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
+    match bytes.split_first_chunk::<N>() {
+        Some((first, rest)) => {
+            *bytes = rest;
+            *first
+        }
+        None => [0; N],
+    }
+}
+
+/// The scale of a row of bytes, as f16: the largest magnitude divided by 127.
+fn q8_scale(x: &[f32]) -> u16 {
+    // Compared as integers, so that NaN is above infinity on every target.
+    let amax = x.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
+    let amax = f32::from_bits(amax.unwrap_or(0));
+    half::f16::from_f32_const(amax / 127.0).to_bits()
+}
+
+/// Quantizes to bytes of this scale: `x * (1 / scale)`, rounded to nearest even and clamped.
+fn quantize(x: &[f32], scale: u16, out: &mut [i8]) {
+    const ROUNDER: f32 = 12_582_912.0;
+    let d = f16_to_f32(scale);
+    if d == 0.0 || !d.is_finite() {
+        // With an infinite scale or NaN the products are NaN, as long as a quant is not 0.
+        out.fill(i8::from(d != 0.0));
+        return;
+    }
+    let reciprocal = 1.0 / d;
+    for (out, &x) in out.iter_mut().zip(x) {
+        let rounded = (x * reciprocal + ROUNDER).to_bits();
+        let int = rounded.wrapping_sub(ROUNDER.to_bits()).cast_signed();
+        #[allow(clippy::cast_possible_truncation)] // Clamped.
+        {
+            *out = int.clamp(-127, 127) as i8;
+        }
+    }
+}
+
+#[allow(clippy::cast_precision_loss)] // A head is far below 2^24 elements.
+fn sqrt(head_dim: usize) -> f32 {
+    libm::sqrtf(head_dim as f32)
+}

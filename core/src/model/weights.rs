@@ -1,0 +1,304 @@
+//! Weights where they lie, found by their names.
+
+use super::{Hyperparameters, ModelError};
+use crate::gguf::{GgmlType, Gguf, TensorInfo, keys};
+use crate::quant::activation_kind;
+
+/// A weight matrix where it lies: rows of `cols` elements, one after the other.
+#[derive(Clone, Copy, Debug)]
+pub struct Matrix<'a> {
+    /// Element type.
+    pub ty: GgmlType,
+    /// Elements of a row.
+    pub cols: usize,
+    /// Bytes of a row.
+    pub row_bytes: usize,
+    /// The bytes of all rows.
+    pub bytes: &'a [u8],
+}
+
+impl<'a> Matrix<'a> {
+    const EMPTY: Self = Self {
+        ty: GgmlType::F32,
+        cols: 0,
+        row_bytes: 0,
+        bytes: &[],
+    };
+
+    /// The bytes of row `at`.
+    #[must_use]
+    pub fn row(&self, at: usize) -> Option<&'a [u8]> {
+        let start = at.checked_mul(self.row_bytes)?;
+        self.bytes.get(start..start.checked_add(self.row_bytes)?)
+    }
+
+    fn is_missing(&self) -> bool {
+        self.bytes.is_empty()
+    }
+}
+
+/// The weights of a layer. Norms are little-endian f32.
+#[derive(Clone, Copy, Debug)]
+#[allow(missing_docs)] // Named as their tensors are.
+pub struct Layer<'a> {
+    pub attn_norm: &'a [u8],
+    pub attn_q: Matrix<'a>,
+    pub attn_k: Matrix<'a>,
+    pub attn_v: Matrix<'a>,
+    pub attn_output: Matrix<'a>,
+    pub ffn_norm: &'a [u8],
+    pub ffn_gate: Matrix<'a>,
+    pub ffn_up: Matrix<'a>,
+    pub ffn_down: Matrix<'a>,
+}
+
+impl Layer<'_> {
+    /// A layer that is yet to be found.
+    pub const EMPTY: Self = Self {
+        attn_norm: &[],
+        attn_q: Matrix::EMPTY,
+        attn_k: Matrix::EMPTY,
+        attn_v: Matrix::EMPTY,
+        attn_output: Matrix::EMPTY,
+        ffn_norm: &[],
+        ffn_gate: Matrix::EMPTY,
+        ffn_up: Matrix::EMPTY,
+        ffn_down: Matrix::EMPTY,
+    };
+}
+
+/// A llama model whose weights stay where they are.
+#[derive(Clone, Copy, Debug)]
+pub struct Model<'a> {
+    /// Its numbers.
+    pub hyperparameters: Hyperparameters,
+    /// The embedding, a row a token.
+    pub token_embd: Matrix<'a>,
+    /// The last normalization, little-endian f32.
+    pub output_norm: &'a [u8],
+    /// The classifier; the embedding once more if the file has none of its own.
+    pub output: Matrix<'a>,
+    /// The layers in order.
+    pub layers: &'a [Layer<'a>],
+}
+
+impl<'m> Model<'m> {
+    /// How many [`Layer`]s [`load`](Self::load) needs room for; 0 if the file does not say.
+    #[must_use]
+    pub fn layers_len(gguf: &Gguf<'_>) -> usize {
+        let count = gguf.get_u32(keys::LLAMA_BLOCK_COUNT).ok().flatten();
+        count.and_then(|n| usize::try_from(n).ok()).unwrap_or(0)
+    }
+
+    /// Finds and checks all weights. `shards` are the files of a split model in their order, or
+    /// the one file; metadata is that of the first.
+    ///
+    /// # Errors
+    /// What the metadata lacks or asks for too much; a tensor that is missing, misshapen, of a
+    /// type that cannot be run, or that a llama model does not have.
+    pub fn load<'a: 'm>(
+        shards: &[Gguf<'a>],
+        layers: &'m mut [Layer<'a>],
+    ) -> Result<Self, ModelError<'a>> {
+        let mut embeddings = shards.iter().filter_map(|gguf| gguf.tensor(TOKEN_EMBD));
+        let n_vocab = embeddings.next().and_then(|info| info.rows());
+        let (Some(first), Some(n_vocab)) = (shards.first(), n_vocab) else {
+            return Err(ModelError::MissingTensor {
+                layer: None,
+                name: TOKEN_EMBD,
+            });
+        };
+        let n_vocab = usize::try_from(n_vocab).ok();
+        let n_vocab = n_vocab.filter(|n| (1..=1 << 24).contains(n));
+        let n_vocab = n_vocab.ok_or(ModelError::Contradiction {
+            what: "token_embd.weight must have from 1 to 16777216 rows",
+        })?;
+        let hp = Hyperparameters::from_metadata(first, n_vocab)?;
+        let given = layers.len();
+        let Some(layers) = layers.get_mut(..hp.n_layers) else {
+            return Err(ModelError::LayersTooSmall {
+                needed: hp.n_layers,
+                given,
+            });
+        };
+        layers.fill(Layer::EMPTY);
+        let mut token_embd = Matrix::EMPTY;
+        let mut output = Matrix::EMPTY;
+        let mut output_norm: &[u8] = &[];
+        for gguf in shards {
+            for info in gguf.tensors() {
+                let found = Found { gguf, info };
+                match info.name() {
+                    TOKEN_EMBD => found.matrix(&mut token_embd, hp.n_embd, hp.n_vocab)?,
+                    "output.weight" => found.matrix(&mut output, hp.n_embd, hp.n_vocab)?,
+                    OUTPUT_NORM => found.vector(&mut output_norm, hp.n_embd)?,
+                    name => {
+                        let place = layer_name(name).and_then(|(number, rest)| {
+                            layers.get_mut(number).map(|layer| (layer, rest))
+                        });
+                        let Some((layer, rest)) = place else {
+                            return Err(ModelError::UnexpectedTensor { name });
+                        };
+                        found.place(layer, rest, &hp)?;
+                    }
+                }
+            }
+        }
+        if output_norm.is_empty() {
+            return Err(ModelError::MissingTensor {
+                layer: None,
+                name: OUTPUT_NORM,
+            });
+        }
+        if output.is_missing() {
+            output = token_embd;
+        }
+        for (number, layer) in (0..).zip(layers.iter()) {
+            if let Some(name) = first_missing(layer) {
+                return Err(ModelError::MissingTensor {
+                    layer: Some(number),
+                    name,
+                });
+            }
+        }
+        Ok(Self {
+            hyperparameters: hp,
+            token_embd,
+            output_norm,
+            output,
+            layers,
+        })
+    }
+
+    /// All matrices, each with its name for a person; the classifier only if it is its own.
+    pub fn matrices(&self) -> impl Iterator<Item = Matrix<'m>> + '_ {
+        let own_output = !core::ptr::eq(self.output.bytes, self.token_embd.bytes);
+        let of_layers = self.layers.iter().flat_map(|layer| {
+            [
+                layer.attn_q,
+                layer.attn_k,
+                layer.attn_v,
+                layer.attn_output,
+                layer.ffn_gate,
+                layer.ffn_up,
+                layer.ffn_down,
+            ]
+        });
+        core::iter::once(self.token_embd)
+            .chain(own_output.then_some(self.output))
+            .chain(of_layers)
+    }
+}
+
+const TOKEN_EMBD: &str = "token_embd.weight";
+const OUTPUT_NORM: &str = "output_norm.weight";
+
+/// `blk.N.rest` taken apart.
+fn layer_name(name: &str) -> Option<(usize, &str)> {
+    let (number, rest) = name.strip_prefix("blk.")?.split_once('.')?;
+    let canonical = number == "0" || !number.starts_with(['0', '+']);
+    let number = canonical.then(|| number.parse().ok()).flatten()?;
+    Some((number, rest))
+}
+
+/// The first tensor that a layer lacks.
+fn first_missing(layer: &Layer<'_>) -> Option<&'static str> {
+    let all = [
+        ("attn_norm.weight", layer.attn_norm.is_empty()),
+        ("attn_q.weight", layer.attn_q.is_missing()),
+        ("attn_k.weight", layer.attn_k.is_missing()),
+        ("attn_v.weight", layer.attn_v.is_missing()),
+        ("attn_output.weight", layer.attn_output.is_missing()),
+        ("ffn_norm.weight", layer.ffn_norm.is_empty()),
+        ("ffn_gate.weight", layer.ffn_gate.is_missing()),
+        ("ffn_up.weight", layer.ffn_up.is_missing()),
+        ("ffn_down.weight", layer.ffn_down.is_missing()),
+    ];
+    all.into_iter()
+        .find(|&(_, missing)| missing)
+        .map(|(name, _)| name)
+}
+
+/// A tensor and the file it was found in.
+struct Found<'g, 'a> {
+    gguf: &'g Gguf<'a>,
+    info: TensorInfo<'a>,
+}
+
+impl<'a> Found<'_, 'a> {
+    fn place(
+        &self,
+        layer: &mut Layer<'a>,
+        name: &str,
+        hp: &Hyperparameters,
+    ) -> Result<(), ModelError<'a>> {
+        let (n_embd, n_ff, q_dim, kv_dim) = (hp.n_embd, hp.n_ff, hp.q_dim(), hp.kv_dim());
+        match name {
+            "attn_norm.weight" => self.vector(&mut layer.attn_norm, n_embd),
+            "attn_q.weight" => self.matrix(&mut layer.attn_q, n_embd, q_dim),
+            "attn_k.weight" => self.matrix(&mut layer.attn_k, n_embd, kv_dim),
+            "attn_v.weight" => self.matrix(&mut layer.attn_v, n_embd, kv_dim),
+            "attn_output.weight" => self.matrix(&mut layer.attn_output, q_dim, n_embd),
+            "ffn_norm.weight" => self.vector(&mut layer.ffn_norm, n_embd),
+            "ffn_gate.weight" => self.matrix(&mut layer.ffn_gate, n_embd, n_ff),
+            "ffn_up.weight" => self.matrix(&mut layer.ffn_up, n_embd, n_ff),
+            "ffn_down.weight" => self.matrix(&mut layer.ffn_down, n_ff, n_embd),
+            _ => Err(ModelError::UnexpectedTensor {
+                name: self.info.name(),
+            }),
+        }
+    }
+
+    fn matrix(
+        &self,
+        slot: &mut Matrix<'a>,
+        cols: usize,
+        rows: usize,
+    ) -> Result<(), ModelError<'a>> {
+        let name = self.info.name();
+        let found = self.info.ty();
+        if activation_kind(found).is_none() {
+            return Err(ModelError::TensorType { name, found });
+        }
+        if !slot.is_missing() {
+            return Err(ModelError::DuplicateTensor { name });
+        }
+        let bytes = self.bytes(cols, rows)?;
+        *slot = Matrix {
+            ty: found,
+            cols,
+            row_bytes: bytes.len() / rows,
+            bytes,
+        };
+        Ok(())
+    }
+
+    fn vector(&self, slot: &mut &'a [u8], len: usize) -> Result<(), ModelError<'a>> {
+        let name = self.info.name();
+        let found = self.info.ty();
+        if found != GgmlType::F32 {
+            return Err(ModelError::TensorType { name, found });
+        }
+        if !slot.is_empty() {
+            return Err(ModelError::DuplicateTensor { name });
+        }
+        *slot = self.bytes(len, 1)?;
+        Ok(())
+    }
+
+    fn bytes(&self, cols: usize, rows: usize) -> Result<&'a [u8], ModelError<'a>> {
+        let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
+        let expected = [size(cols), size(rows)];
+        let found = [self.info.row_len(), self.info.rows().unwrap_or(u64::MAX)];
+        if found != expected {
+            let name = self.info.name();
+            return Err(ModelError::TensorShape {
+                name,
+                expected,
+                found,
+            });
+        }
+        let bytes = self.gguf.data(&self.info).ok_or(ModelError::TooLarge)?;
+        Ok(bytes)
+    }
+}

@@ -1,0 +1,349 @@
+//! A run of a model: tokens in, logits out, keys and values kept between.
+
+mod buffers;
+mod prefix;
+mod step;
+
+pub use buffers::{Buffers, Plan, SessionOptions};
+pub use prefix::PrefixError;
+pub use step::Progress;
+
+use crate::kernels::Backend;
+use crate::kv_cache::{KvCache, KvError, KvLayout};
+use crate::model::Model;
+use crate::ops::{Parallel, phase_steps};
+use step::Pass;
+
+/// Why a session cannot be made or go on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The KV cache does not fit its buffers.
+    Kv(KvError),
+    /// A buffer is smaller than the plan says.
+    BufferTooSmall {
+        /// Which one: the field of [`Buffers`].
+        buffer: &'static str,
+        /// Elements needed.
+        needed: usize,
+        /// Elements given.
+        given: usize,
+    },
+    /// No token was given.
+    NoTokens,
+    /// More tokens at once than [`SessionOptions::batch`].
+    BatchTooLarge {
+        /// Tokens given.
+        given: usize,
+        /// The most at once.
+        batch: usize,
+    },
+    /// A token that the vocabulary does not have.
+    Token {
+        /// The token.
+        id: u32,
+        /// Tokens of the vocabulary.
+        n_vocab: usize,
+    },
+    /// All positions of the cache are taken, and it is no ring.
+    ContextFull {
+        /// Positions of the cache.
+        window: usize,
+        /// Positions that would be needed.
+        needed: usize,
+    },
+    /// A step is half done: [`Session::advance`] finishes it.
+    Busy,
+    /// There is nothing to advance.
+    Idle,
+    /// A logit is NaN or infinite: weights or activations overflowed.
+    NotFinite {
+        /// The first such token.
+        id: u32,
+    },
+}
+
+impl From<KvError> for SessionError {
+    fn from(error: KvError) -> Self {
+        Self::Kv(error)
+    }
+}
+
+impl core::fmt::Display for SessionError {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match *self {
+            Self::Kv(error) => error.fmt(f),
+            Self::BufferTooSmall {
+                buffer,
+                needed,
+                given,
+            } => write!(
+                f,
+                "buffer {buffer} needs {needed} elements, {given} were given"
+            ),
+            Self::NoTokens => write!(f, "no token was given"),
+            Self::BatchTooLarge { given, batch } => {
+                write!(
+                    f,
+                    "{given} tokens were given at once, at most {batch} are allowed"
+                )
+            }
+            Self::Token { id, n_vocab } => {
+                write!(f, "token {id} does not exist, the vocabulary has {n_vocab}")
+            }
+            Self::ContextFull { window, needed } => write!(
+                f,
+                "context full: {needed} positions are needed, the cache has {window}"
+            ),
+            Self::Busy => write!(f, "a step is half done"),
+            Self::Idle => write!(f, "no step has been started"),
+            Self::NotFinite { id } => write!(f, "the logit of token {id} is not finite"),
+        }
+    }
+}
+
+impl core::error::Error for SessionError {}
+
+/// A run of a model. All memory is the caller's: [`Plan`] tells how much, [`Buffers`] hands it over.
+///
+/// Batching, threads, steps that yield, a restored prefix: no way of getting there changes a bit of
+/// the logits.
+pub struct Session<'b> {
+    model: &'b Model<'b>,
+    backend: Backend,
+    parallel: Option<&'b dyn Parallel>,
+    options: SessionOptions,
+    cache: KvCache<'b>,
+    floats: &'b mut [f32],
+    q8: &'b mut [crate::quant::Q8Act],
+    q8k: &'b mut [crate::quant::Q8KAct],
+    ints: &'b mut [i16],
+    steps: &'b mut [u64],
+    plan: Plan,
+    position: usize,
+    pass: Option<Pass>,
+}
+
+impl<'b> Session<'b> {
+    /// A session at position 0.
+    ///
+    /// # Errors
+    /// A buffer is smaller than [`Plan::new`] says for the same options.
+    pub fn new(
+        model: &'b Model<'b>,
+        options: SessionOptions,
+        buffers: Buffers<'b>,
+    ) -> Result<Self, SessionError> {
+        let plan = Plan::new(model, &options);
+        let hp = &model.hyperparameters;
+        let layout = KvLayout::new(hp, options.kv, options.window);
+        let cache = KvCache::new(layout, buffers.kv)?;
+        let check = |buffer, needed, given| {
+            if given < needed {
+                return Err(SessionError::BufferTooSmall {
+                    buffer,
+                    needed,
+                    given,
+                });
+            }
+            Ok(())
+        };
+        check("floats", plan.floats, buffers.floats.len())?;
+        check("q8", plan.q8, buffers.q8.len())?;
+        check("q8k", plan.q8k, buffers.q8k.len())?;
+        check("ints", plan.ints, buffers.ints.len())?;
+        check("steps", plan.steps, buffers.steps.len())?;
+        let steps = buffers.steps.get_mut(..plan.steps).unwrap_or_default();
+        phase_steps(hp, steps);
+        Ok(Self {
+            model,
+            backend: Backend::best(),
+            parallel: None,
+            options,
+            cache,
+            floats: buffers.floats,
+            q8: buffers.q8,
+            q8k: buffers.q8k,
+            ints: buffers.ints,
+            steps,
+            plan,
+            position: 0,
+            pass: None,
+        })
+    }
+
+    /// Uses another back end than the fastest.
+    #[must_use]
+    pub fn with_backend(mut self, backend: Backend) -> Self {
+        self.backend = backend;
+        self
+    }
+
+    /// Spreads large products over threads.
+    #[must_use]
+    pub fn with_parallel(mut self, parallel: &'b dyn Parallel) -> Self {
+        self.parallel = Some(parallel);
+        self
+    }
+
+    /// The model.
+    #[must_use]
+    pub fn model(&self) -> &'b Model<'b> {
+        self.model
+    }
+
+    /// The options that it was made with.
+    #[must_use]
+    pub fn options(&self) -> &SessionOptions {
+        &self.options
+    }
+
+    /// The back end in use.
+    #[must_use]
+    pub fn backend(&self) -> Backend {
+        self.backend
+    }
+
+    /// How many positions are behind: the position of the next token.
+    #[must_use]
+    pub fn position(&self) -> usize {
+        self.position
+    }
+
+    /// Back to position 0.
+    pub fn reset(&mut self) {
+        self.position = 0;
+        self.pass = None;
+    }
+
+    /// Back to an earlier position, as if what came later had not been; `false` if a ring has
+    /// overwritten what would be needed, or `position` lies ahead.
+    pub fn truncate(&mut self, position: usize) -> bool {
+        let wrapped = self.position > self.options.window && position < self.position;
+        if position > self.position || wrapped {
+            return false;
+        }
+        self.position = position;
+        self.pass = None;
+        true
+    }
+
+    /// Takes a token and gives the logits behind it.
+    ///
+    /// # Errors
+    /// An unknown token, no room, a step that is half done, logits that are not finite.
+    pub fn step(&mut self, token: u32) -> Result<&[f32], SessionError> {
+        self.prompt(&[token])
+    }
+
+    /// Takes one or more tokens, as many at a time as [`SessionOptions::batch`], and gives the
+    /// logits behind the last.
+    ///
+    /// # Errors
+    /// As [`step`](Self::step). Room and all tokens are checked first: on such an error nothing has
+    /// been taken.
+    pub fn prompt(&mut self, tokens: &[u32]) -> Result<&[f32], SessionError> {
+        self.check(tokens)?;
+        let mut last = 0;
+        for batch in tokens.chunks(self.options.batch.max(1)) {
+            self.pass(batch)?;
+            last = batch.len() - 1;
+        }
+        self.classify(last);
+        self.logits()
+    }
+
+    /// As [`prompt`](Self::prompt), but computes the logits behind every token and hands them to
+    /// `each` with the token's index.
+    ///
+    /// # Errors
+    /// As [`prompt`](Self::prompt); logits that are not finite end it where they come up.
+    pub fn prompt_each(
+        &mut self,
+        tokens: &[u32],
+        mut each: impl FnMut(usize, &[f32]),
+    ) -> Result<(), SessionError> {
+        self.check(tokens)?;
+        let mut index = 0;
+        for batch in tokens.chunks(self.options.batch.max(1)) {
+            self.pass(batch)?;
+            for of_batch in 0..batch.len() {
+                self.classify(of_batch);
+                each(index, self.logits()?);
+                index += 1;
+            }
+        }
+        Ok(())
+    }
+
+    /// The logits behind the last token.
+    ///
+    /// # Errors
+    /// One of them is NaN or infinite, or nothing has been computed yet.
+    pub fn logits(&self) -> Result<&[f32], SessionError> {
+        if self.pass.is_some() {
+            return Err(SessionError::Busy);
+        }
+        if self.position == 0 {
+            return Err(SessionError::Idle);
+        }
+        let logits = self.floats.get(self.plan.logits()).unwrap_or_default();
+        match first_not_finite(logits) {
+            None => Ok(logits),
+            Some(id) => Err(SessionError::NotFinite { id }),
+        }
+    }
+
+    /// The logits behind the last token, to be changed: by a mask, or by a sampler that works in
+    /// place.
+    ///
+    /// # Errors
+    /// As [`logits`](Self::logits).
+    pub fn logits_mut(&mut self) -> Result<&mut [f32], SessionError> {
+        self.logits()?;
+        Ok(self.floats.get_mut(self.plan.logits()).unwrap_or_default())
+    }
+
+    fn check(&self, tokens: &[u32]) -> Result<(), SessionError> {
+        if tokens.is_empty() {
+            return Err(SessionError::NoTokens);
+        }
+        if self.pass.is_some() {
+            return Err(SessionError::Busy);
+        }
+        let n_vocab = self.model.hyperparameters.n_vocab;
+        let exists = |&id: &u32| usize::try_from(id).is_ok_and(|id| id < n_vocab);
+        if let Some(&id) = tokens.iter().find(|id| !exists(id)) {
+            return Err(SessionError::Token { id, n_vocab });
+        }
+        let window = self.options.window;
+        let needed = self.position + tokens.len();
+        if !self.options.ring && needed > window {
+            return Err(SessionError::ContextFull { window, needed });
+        }
+        Ok(())
+    }
+}
+
+/// Index of the first number that is NaN or infinite. All exponents are looked at without a
+/// branch, since nearly always there is none.
+fn first_not_finite(x: &[f32]) -> Option<u32> {
+    let largest = x.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
+    if largest.unwrap_or(0) < 0x7f80_0000 {
+        return None;
+    }
+    let at = x.iter().position(|x| !x.is_finite());
+    at.and_then(|at| u32::try_from(at).ok())
+}
+
+impl core::fmt::Debug for Session<'_> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Session")
+            .field("options", &self.options)
+            .field("backend", &self.backend)
+            .field("position", &self.position)
+            .field("pass", &self.pass)
+            .finish_non_exhaustive()
+    }
+}

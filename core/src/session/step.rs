@@ -1,0 +1,227 @@
+//! The way of tokens through the layers, one layer at a time.
+
+use super::{Session, SessionError};
+use crate::kernels::AttentionScratch;
+use crate::model::Layer;
+use crate::ops::{Inputs, rotation};
+use crate::quant::dequantize_row;
+
+/// Whether a step is finished.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
+pub enum Progress {
+    /// There is more to do.
+    Working,
+    /// The logits are there.
+    Done,
+}
+
+/// A pass of tokens through the layers that is under way.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Pass {
+    tokens: usize,
+    layer: usize,
+}
+
+impl Session<'_> {
+    /// Starts a pass of up to [`batch`](super::SessionOptions::batch) tokens: each
+    /// [`advance`](Self::advance) then does a layer, so that a caller with other duties can see to
+    /// them in between.
+    ///
+    /// # Errors
+    /// As [`prompt`](Self::prompt), or more tokens than fit into a pass.
+    pub fn start(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+        self.check(tokens)?;
+        let (given, batch) = (tokens.len(), self.options.batch);
+        if given > batch {
+            return Err(SessionError::BatchTooLarge { given, batch });
+        }
+        let hp = &self.model.hyperparameters;
+        let parts = self.plan.split(self.floats);
+        let rows = parts.x.chunks_exact_mut(hp.n_embd);
+        let rotations = parts.rotation.chunks_exact_mut(hp.rope_dim);
+        for ((&id, (x, angles)), position) in
+            tokens.iter().zip(rows.zip(rotations)).zip(self.position..)
+        {
+            let id = usize::try_from(id).unwrap_or(usize::MAX);
+            let embedding = &self.model.token_embd;
+            let row = embedding.row(id).unwrap_or_default();
+            if dequantize_row(embedding.ty, row, x).is_err() {
+                // Cannot be: the model was checked. It would show in the logits.
+                x.fill(f32::NAN);
+            }
+            let position = u64::try_from(position).unwrap_or(u64::MAX);
+            rotation(self.steps, position, angles);
+        }
+        self.pass = Some(Pass {
+            tokens: given,
+            layer: 0,
+        });
+        Ok(())
+    }
+
+    /// Does a layer, or behind the last one the classifier.
+    ///
+    /// # Errors
+    /// Nothing was [started](Self::start).
+    pub fn advance(&mut self) -> Result<Progress, SessionError> {
+        let Some(pass) = self.pass else {
+            return Err(SessionError::Idle);
+        };
+        if let Some(layer) = self.model.layers.get(pass.layer) {
+            self.layer(pass, layer);
+            let layer = pass.layer + 1;
+            self.pass = Some(Pass { layer, ..pass });
+            return Ok(Progress::Working);
+        }
+        self.classify(pass.tokens - 1);
+        self.finish(pass);
+        Ok(Progress::Done)
+    }
+
+    /// Takes up to a batch of tokens through all layers, without the classifier.
+    pub(super) fn pass(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+        self.start(tokens)?;
+        let tokens = tokens.len();
+        for (number, layer) in self.model.layers.iter().enumerate() {
+            let layer_of_pass = Pass {
+                tokens,
+                layer: number,
+            };
+            self.layer(layer_of_pass, layer);
+        }
+        self.finish(Pass { tokens, layer: 0 });
+        Ok(())
+    }
+
+    fn layer(&mut self, pass: Pass, layer: &Layer<'_>) {
+        self.attention(pass, layer);
+        self.feed_forward(pass.tokens, layer);
+    }
+
+    fn finish(&mut self, pass: Pass) {
+        self.position += pass.tokens;
+        self.pass = None;
+    }
+
+    fn attention(&mut self, pass: Pass, layer: &Layer<'_>) {
+        let hp = &self.model.hyperparameters;
+        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens);
+        let (n_embd, q_dim, kv_dim) = (hp.n_embd, hp.q_dim(), hp.kv_dim());
+        let parts = self.plan.split(self.floats);
+        let x = cut(parts.x, tokens * n_embd);
+        let (q, rest) = parts.middle.split_at_mut(tokens * q_dim);
+        let (k, rest) = rest.split_at_mut(tokens * kv_dim);
+        let v = cut(rest, tokens * kv_dim);
+
+        let normed = cut(parts.input, tokens * n_embd);
+        let rows = normed.chunks_exact_mut(n_embd);
+        for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
+            backend.rms_norm(x, layer.attn_norm, hp.rms_eps, normed);
+        }
+        let mut inputs = Inputs {
+            x: normed,
+            q8: self.q8,
+            q8k: self.q8k,
+            tokens,
+        };
+        inputs.quantize(backend, &[&layer.attn_q, &layer.attn_k, &layer.attn_v]);
+        inputs.multiply(backend, parallel, &layer.attn_q, q);
+        inputs.multiply(backend, parallel, &layer.attn_k, k);
+        inputs.multiply(backend, parallel, &layer.attn_v, v);
+
+        // Token by token: in a ring, a later token takes the place of a position that an earlier
+        // one still sees.
+        let attended = cut(parts.input, tokens * q_dim);
+        let window = self.options.window;
+        let queries = q
+            .chunks_exact_mut(q_dim)
+            .zip(attended.chunks_exact_mut(q_dim));
+        let rows = k.chunks_exact_mut(kv_dim).zip(v.chunks_exact(kv_dim));
+        let angles = parts.rotation.chunks_exact(hp.rope_dim);
+        for ((((q, attended), (k, v)), angles), position) in
+            queries.zip(rows).zip(angles).zip(self.position..)
+        {
+            backend.rope(q, hp.head_dim, angles);
+            backend.rope(k, hp.head_dim, angles);
+            self.cache.store(pass.layer, position % window, k, v);
+            let positions = window.min(position + 1);
+            let scratch = AttentionScratch {
+                scores: cut(parts.scores, positions),
+                ints: self.ints,
+            };
+            self.cache.attend(backend, pass.layer, q, scratch, attended);
+        }
+
+        let mut inputs = Inputs {
+            x: attended,
+            q8: self.q8,
+            q8k: self.q8k,
+            tokens,
+        };
+        let added = cut(parts.middle, tokens * n_embd);
+        inputs.quantize(backend, &[&layer.attn_output]);
+        inputs.multiply(backend, parallel, &layer.attn_output, added);
+        backend.add(x, added);
+    }
+
+    fn feed_forward(&mut self, tokens: usize, layer: &Layer<'_>) {
+        let hp = &self.model.hyperparameters;
+        let (backend, parallel) = (self.backend, self.parallel);
+        let (n_embd, n_ff) = (hp.n_embd, hp.n_ff);
+        let parts = self.plan.split(self.floats);
+        let x = cut(parts.x, tokens * n_embd);
+        let (gate, rest) = parts.middle.split_at_mut(tokens * n_ff);
+        let up = cut(rest, tokens * n_ff);
+
+        let normed = cut(parts.input, tokens * n_embd);
+        let rows = normed.chunks_exact_mut(n_embd);
+        for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
+            backend.rms_norm(x, layer.ffn_norm, hp.rms_eps, normed);
+        }
+        let mut inputs = Inputs {
+            x: normed,
+            q8: self.q8,
+            q8k: self.q8k,
+            tokens,
+        };
+        inputs.quantize(backend, &[&layer.ffn_gate, &layer.ffn_up]);
+        inputs.multiply(backend, parallel, &layer.ffn_gate, gate);
+        inputs.multiply(backend, parallel, &layer.ffn_up, up);
+        backend.swiglu(gate, up);
+
+        let mut inputs = Inputs {
+            x: gate,
+            q8: self.q8,
+            q8k: self.q8k,
+            tokens,
+        };
+        let added = cut(parts.input, tokens * n_embd);
+        inputs.quantize(backend, &[&layer.ffn_down]);
+        inputs.multiply(backend, parallel, &layer.ffn_down, added);
+        backend.add(x, added);
+    }
+
+    /// Computes the logits behind one of the tokens of the pass that has just been done.
+    pub(super) fn classify(&mut self, token: usize) {
+        let hp = &self.model.hyperparameters;
+        let (backend, parallel, n_embd) = (self.backend, self.parallel, hp.n_embd);
+        let parts = self.plan.split(self.floats);
+        let x = parts.x.chunks_exact(n_embd).nth(token).unwrap_or_default();
+        let normed = cut(parts.input, n_embd);
+        backend.rms_norm(x, self.model.output_norm, hp.rms_eps, normed);
+        let mut inputs = Inputs {
+            x: normed,
+            q8: self.q8,
+            q8k: self.q8k,
+            tokens: 1,
+        };
+        inputs.quantize(backend, &[&self.model.output]);
+        inputs.multiply(backend, parallel, &self.model.output, parts.logits);
+    }
+}
+
+/// The first `len` elements; the plan has room for them.
+fn cut(part: &mut [f32], len: usize) -> &mut [f32] {
+    part.get_mut(..len).unwrap_or_default()
+}
