@@ -22,13 +22,13 @@ mod builder;
 mod error;
 mod file_bytes;
 mod owned_value;
-mod vocab_index;
 mod session_memory;
+mod vocab_index;
 
 pub use atomic_file::{AtomicFile, Overwrite, same_file};
 pub use builder::{GgufBuilder, Layout, Placed, TensorSource};
 pub use error::{BuildError, Error};
 pub use file_bytes::FileBytes;
 pub use owned_value::OwnedValue;
-pub use vocab_index::vocab_index;
 pub use session_memory::SessionMemory;
+pub use vocab_index::vocab_index;
