@@ -102,7 +102,8 @@ impl<'a> Gguf<'a> {
         to_u64(self.infos_end)
     }
 
-    /// Where the tensor data begins. In a file without tensors this may lie past its end.
+    /// Where the tensor data begins. In a file without tensors this may lie past its end; it is
+    /// `u64::MAX` where [`check`](Self::check) did not get so far.
     #[must_use]
     pub fn data_offset(&self) -> u64 {
         self.data_at

@@ -183,6 +183,47 @@ pub enum ErrorKind {
     },
 }
 
+impl ErrorKind {
+    /// The kind's name for programs: its variant in lower case, `bad_magic`. It does not change.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Truncated { .. } => "truncated",
+            Self::BadMagic { .. } => "bad_magic",
+            Self::BadVersion { .. } => "bad_version",
+            Self::BigEndian => "big_endian",
+            Self::TensorCount { .. } => "tensor_count",
+            Self::MetadataCount { .. } => "metadata_count",
+            Self::MetadataTooLarge => "metadata_too_large",
+            Self::ScratchTooSmall { .. } => "scratch_too_small",
+            Self::EmptyKey => "empty_key",
+            Self::KeyTooLong { .. } => "key_too_long",
+            Self::KeyCharset => "key_charset",
+            Self::DuplicateKey { .. } => "duplicate_key",
+            Self::ValueType { .. } => "value_type",
+            Self::StringLength { .. } => "string_length",
+            Self::ArrayLength { .. } => "array_length",
+            Self::NestedArray => "nested_array",
+            Self::BoolValue { .. } => "bool_value",
+            Self::AlignmentType { .. } => "alignment_type",
+            Self::Alignment { .. } => "alignment",
+            Self::EmptyName => "empty_name",
+            Self::NameTooLong { .. } => "name_too_long",
+            Self::NameCharset => "name_charset",
+            Self::DuplicateTensor { .. } => "duplicate_tensor",
+            Self::DimensionCount { .. } => "dimension_count",
+            Self::ShapeOverflow => "shape_overflow",
+            Self::TensorTooLarge { .. } => "tensor_too_large",
+            Self::TensorType { .. } => "tensor_type",
+            Self::RowLength { .. } => "row_length",
+            Self::OffsetUnaligned { .. } => "offset_unaligned",
+            Self::OffsetOutOfBounds { .. } => "offset_out_of_bounds",
+            Self::DataTruncated { .. } => "data_truncated",
+            Self::Overlap { .. } => "overlap",
+        }
+    }
+}
+
 impl core::fmt::Display for Error {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         write!(f, "at byte {}: {}", self.offset, self.kind)

@@ -41,6 +41,7 @@
 
 mod container;
 mod error;
+mod file_name;
 mod ggml_type;
 pub mod keys;
 mod layout;
@@ -53,6 +54,7 @@ mod writer;
 
 pub use container::{Entry, Gguf};
 pub use error::{Error, ErrorKind, KeyError};
+pub use file_name::{FileName, FileNameProblem};
 pub use ggml_type::{Geometry, GgmlType};
 pub use layout::{DEFAULT_ALIGNMENT, MAX_ALIGNMENT, align_up};
 pub use parse::{MAGIC, MAX_WITHOUT_SCRATCH};

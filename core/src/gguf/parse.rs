@@ -46,9 +46,10 @@ impl<'a> Gguf<'a> {
 
     /// Checks a file and reports every fault, not only the first, until `report` breaks.
     ///
-    /// The answer is `None` when the walk had to stop: `report` broke, or a fault after which
-    /// nothing can be told, such as a length that leads out of the file. Otherwise the file can be
-    /// looked at; after a fault was reported, only for showing it.
+    /// The answer is `None` when even the header cannot be read. Otherwise the file can be looked
+    /// at; after a fault was reported, only for showing it: where the walk had to stop, because
+    /// `report` broke or a length leads out of the file, the entries and tensors before that place
+    /// are there, and [`data_offset`](Self::data_offset) is `u64::MAX`.
     pub fn check(
         bytes: &'a [u8],
         scratch: &mut [u32],
@@ -69,7 +70,7 @@ fn first_fault<'a>(
     match (first, checked) {
         (None, Some(gguf)) => Ok(gguf),
         (Some(error), _) => Err(error),
-        // `check` gives up only after a report.
+        // `check` gives up only after a report: without one there is a file.
         (None, None) => Err(Error {
             kind: ErrorKind::BadMagic { found: [0; 4] },
             offset: 0,
@@ -154,11 +155,7 @@ fn header(bytes: &[u8]) -> Result<(u32, usize, usize, Reader<'_>), Error> {
     Ok((version, tensor_count, entry_count, reader))
 }
 
-fn check<'a>(
-    bytes: &'a [u8],
-    mut scratch: Option<&mut [u32]>,
-    report: Report<'_>,
-) -> Option<Gguf<'a>> {
+fn check<'a>(bytes: &'a [u8], scratch: Option<&mut [u32]>, report: Report<'_>) -> Option<Gguf<'a>> {
     let (version, tensor_count, metadata_count, mut reader) = fatal(report, header(bytes))?;
     let most = tensor_count.max(metadata_count);
     let given = scratch.as_ref().map_or(MAX_WITHOUT_SCRATCH, |s| s.len());
@@ -171,27 +168,35 @@ fn check<'a>(
         return None;
     }
 
-    let metadata_at = reader.at();
-    let alignment = metadata(&mut reader, metadata_count, scratch.as_deref_mut(), report)?;
-    let infos_at = reader.at();
-    infos(&mut reader, tensor_count, scratch.as_deref_mut(), report)?;
-    let infos_end = reader.at();
-
-    // Cannot overflow: both are below 2^63.
-    let data_at = align_up(to_u64(infos_end), alignment).unwrap_or(u64::MAX);
-    let gguf = Gguf {
+    let mut gguf = Gguf {
         bytes,
         version,
-        metadata_count,
-        tensor_count,
-        metadata_at,
-        infos_at,
-        infos_end,
-        data_at,
-        alignment,
+        metadata_count: 0,
+        tensor_count: 0,
+        metadata_at: reader.at(),
+        infos_at: reader.at(),
+        infos_end: reader.at(),
+        data_at: u64::MAX,
+        alignment: DEFAULT_ALIGNMENT,
     };
-    places(&gguf, scratch, report)?;
+    let counts = (metadata_count, tensor_count);
+    let _ = walk(&mut gguf, &mut reader, counts, scratch, report);
     Some(gguf)
+}
+
+/// Goes through the whole file and keeps in `gguf` how far that went.
+fn walk<'a>(
+    gguf: &mut Gguf<'a>,
+    reader: &mut Reader<'a>,
+    (metadata_count, tensor_count): (usize, usize),
+    mut scratch: Option<&mut [u32]>,
+    report: Report<'_>,
+) -> Option<()> {
+    metadata(gguf, reader, metadata_count, scratch.as_deref_mut(), report)?;
+    infos(gguf, reader, tensor_count, scratch.as_deref_mut(), report)?;
+    // Cannot overflow: both are below 2^63.
+    gguf.data_at = align_up(gguf.infos_end(), gguf.alignment).unwrap_or(u64::MAX);
+    places(gguf, scratch, report)
 }
 
 /// Positions are kept in 32 bits in scratch.
@@ -204,13 +209,13 @@ fn position(reader: &Reader<'_>, report: Report<'_>) -> Option<u32> {
 }
 
 fn metadata(
+    gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,
     count: usize,
     mut scratch: Option<&mut [u32]>,
     report: Report<'_>,
-) -> Option<u32> {
+) -> Option<()> {
     let start = *reader;
-    let mut alignment = DEFAULT_ALIGNMENT;
     for index in 0..count {
         let offset = reader.offset();
         let position = position(reader, report)?;
@@ -241,7 +246,7 @@ fn metadata(
         if key == keys::GENERAL_ALIGNMENT.as_bytes() {
             match value {
                 Value::U32(found) if found.is_power_of_two() && found <= MAX_ALIGNMENT => {
-                    alignment = found;
+                    gguf.alignment = found;
                 }
                 Value::U32(found) => tell(report, ErrorKind::Alignment { found }, value_at)?,
                 other => {
@@ -250,14 +255,16 @@ fn metadata(
                 }
             }
         }
+        gguf.metadata_count = index.saturating_add(1);
+        gguf.infos_at = reader.at();
+        gguf.infos_end = reader.at();
     }
     let names = Names {
         start,
         count,
         next: skip_entry,
     };
-    names.duplicates(scratch, report, |first| ErrorKind::DuplicateKey { first })?;
-    Some(alignment)
+    names.duplicates(scratch, report, |first| ErrorKind::DuplicateKey { first })
 }
 
 /// A bool reads as true for any byte but 0: the byte itself is looked at here.
@@ -287,6 +294,7 @@ fn bad_bools(
 }
 
 fn infos(
+    gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,
     count: usize,
     mut scratch: Option<&mut [u32]>,
@@ -319,6 +327,8 @@ fn infos(
                 }
             }
         }
+        gguf.tensor_count = index.saturating_add(1);
+        gguf.infos_end = reader.at();
     }
     let names = Names {
         start,
