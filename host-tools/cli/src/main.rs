@@ -1,29 +1,83 @@
 //! The command `smidgen`: make, inspect and run small GGUF models.
 
 mod commands;
+mod output;
 
 use std::{error::Error, io, process::ExitCode};
 
-use clap::Parser;
+use anstream::ColorChoice;
+use clap::{Parser, ValueEnum, error::ErrorKind};
 
 /// Make, inspect and run small GGUF models.
 ///
 /// Data goes to standard output, words and progress to standard error. The exit status is 0 when
 /// the work is done, 1 when a check says no, 2 when the command line is wrong or the work failed.
+/// A file called `-` is standard input.
 #[derive(Debug, Parser)]
 #[command(name = "smidgen", version, propagate_version = true)]
 struct Cli {
+    /// When to use colors; `auto` is on terminals, unless `NO_COLOR` is set.
+    #[arg(long, value_name = "WHEN", default_value = "auto", global = true)]
+    color: Color,
+
     #[command(subcommand)]
     command: commands::Command,
 }
 
+#[derive(Clone, Copy, Debug, ValueEnum)]
+enum Color {
+    Auto,
+    Always,
+    Never,
+}
+
+impl From<Color> for ColorChoice {
+    fn from(color: Color) -> Self {
+        match color {
+            Color::Auto => Self::Auto,
+            Color::Always => Self::Always,
+            Color::Never => Self::Never,
+        }
+    }
+}
+
 fn main() -> ExitCode {
-    match Cli::parse().command.run() {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => return usage(&error),
+    };
+    ColorChoice::from(cli.color).write_global();
+    match cli.command.run() {
         Ok(code) => code,
         // Whoever read our output has enough of it.
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("smidgen: {error:#}");
+            output::error(&error);
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// Help and version as clap prints them; what is wrong with the command line as one line, clap's
+/// tips and the usage below.
+fn usage(error: &clap::Error) -> ExitCode {
+    match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            // A closed pipe is no failure.
+            let _ = error.print();
+            ExitCode::SUCCESS
+        }
+        ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let _ = error.print();
+            ExitCode::from(2)
+        }
+        _ => {
+            let text = error.to_string();
+            let text = text.strip_prefix("error: ").unwrap_or(&text);
+            let (cause, rest) = text.split_once("\n\n").unwrap_or((text, ""));
+            let cause: Vec<_> = cause.split_whitespace().collect();
+            eprintln!("smidgen: {}", cause.join(" "));
+            eprintln!("{}", rest.trim_end());
             ExitCode::from(2)
         }
     }

@@ -1,11 +1,10 @@
 //! `smidgen completions SHELL`.
 
-use std::{
-    io::{self, Write},
-    process::ExitCode,
-};
+use std::process::ExitCode;
 
 use clap::CommandFactory;
+
+use crate::output;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -17,6 +16,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut script = Vec::new();
     let mut command = crate::Cli::command();
     clap_complete::generate(args.shell, &mut command, "smidgen", &mut script);
-    io::stdout().write_all(&script)?;
+    output::print_bytes(&script)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,0 +1,124 @@
+//! `smidgen verify FILE…`.
+
+use std::{
+    fmt::Write as _,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use serde_json::{Value as Json, json};
+use smidgen_edit::{Contents, Finding, Verdict, json as value, printable, verify};
+use smidgen_io::FileBytes;
+
+use crate::output::{self, BAD, GOOD, ODD};
+
+/// The form of the JSON.
+const JSON: &str = "\
+With --json:
+
+{\"schema\": 1, \"files\": [{\"file\", \"valid\", \"contents\", \"faults\", \"warnings\"}]}
+
+\"contents\" is \"model\", \"shard\", \"vocabulary\", \"metadata\" or null. A fault or warning is
+{\"code\", \"offset\", \"message\"}, its offset null where it has no single place. A file that cannot
+be read has \"error\" instead of all that.";
+
+/// Check GGUF files for everything that is wrong with them.
+///
+/// Faults are what makes a reader refuse a file or misread it; the exit status is 1 when there is
+/// one. Warnings are what others may stumble over. The container, the types of known keys, the
+/// tokenizer's arrays and the keys of split models are checked; the numbers in the tensors are not
+/// looked at. A shard alone and a file without tensors are valid, and are called what they are.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = JSON)]
+pub(crate) struct Args {
+    /// The files; `-` is standard input.
+    #[arg(required = true, value_name = "FILE")]
+    files: Vec<PathBuf>,
+
+    /// Print JSON.
+    #[arg(long)]
+    json: bool,
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let mut code = 0;
+    let mut files = Vec::new();
+    for path in &args.files {
+        let shown = path.display().to_string();
+        match FileBytes::open(path) {
+            Ok(file) => {
+                let verdict = verify(&file, file_name(path));
+                code = code.max(u8::from(!verdict.is_valid()));
+                if args.json {
+                    files.push(file_json(&shown, &verdict));
+                } else {
+                    output::print(&file_text(&shown, &verdict))?;
+                }
+            }
+            Err(error) => {
+                code = 2;
+                let error = anyhow::Error::from(error);
+                if args.json {
+                    files.push(json!({ "file": shown, "error": format!("{error:#}") }));
+                }
+                output::error(&error);
+            }
+        }
+    }
+    if args.json {
+        output::print_json(&json!({ "schema": 1, "files": files }))?;
+    }
+    Ok(ExitCode::from(code))
+}
+
+/// The last part of a path, if it names a file.
+pub(super) fn file_name(path: &Path) -> Option<&str> {
+    let name = path.file_name()?.to_str()?;
+    (name != "-").then_some(name)
+}
+
+fn file_text(file: &str, verdict: &Verdict<'_>) -> String {
+    let file = printable(file.as_bytes());
+    let mut text = String::new();
+    // Writing to a string cannot fail.
+    let mut line = |style: anstyle::Style, kind: &str, words: &str| {
+        let _ = writeln!(text, "{file}: {style}{kind}{style:#}: {words}");
+    };
+    for finding in &verdict.faults {
+        line(BAD, "fault", &finding.to_string());
+    }
+    for finding in &verdict.warnings {
+        line(ODD, "warning", &finding.to_string());
+    }
+    if verdict.is_valid() {
+        line(GOOD, "ok", &verdict.contents_words());
+    }
+    text
+}
+
+fn file_json(file: &str, verdict: &Verdict<'_>) -> Json {
+    json!({
+        "file": file,
+        "valid": verdict.is_valid(),
+        "contents": verdict.contents().map(|contents| match contents {
+            Contents::Model => "model",
+            Contents::Shard(_) => "shard",
+            Contents::Vocabulary(_) => "vocabulary",
+            Contents::Metadata => "metadata",
+        }),
+        "faults": findings_json(&verdict.faults),
+        "warnings": findings_json(&verdict.warnings),
+    })
+}
+
+/// Findings in the form that is described above.
+pub(super) fn findings_json<'f>(findings: impl IntoIterator<Item = &'f Finding>) -> Json {
+    let finding = |finding: &Finding| {
+        json!({
+            "code": finding.code,
+            "offset": finding.offset.map(value::count),
+            "message": finding.message,
+        })
+    };
+    findings.into_iter().map(finding).collect()
+}
