@@ -11,7 +11,7 @@ mod man;
 mod verify;
 
 #[derive(Debug, Subcommand)]
-#[allow(clippy::large_enum_variant)] // There is one.
+#[allow(clippy::large_enum_variant)] // There is one of each.
 pub(crate) enum Command {
     /// Make a GGUF of a llama2.c checkpoint.
     Convert(convert::Args),
