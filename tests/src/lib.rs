@@ -3,6 +3,8 @@
 pub mod cases;
 mod command;
 mod shared;
+mod walk;
 
 pub use command::{Done, Smidgen};
 pub use shared::shared;
+pub use walk::{feed, walk};

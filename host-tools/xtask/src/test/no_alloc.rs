@@ -37,7 +37,7 @@ pub(super) fn check() -> Result<Outcome> {
         "[package]\nname = \"no-alloc\"\nversion = \"0.0.0\"\nedition = \"2024\"\n\
          [lib]\ncrate-type = [\"staticlib\"]\n\
          [dependencies]\nsmidgen-core.path = {:?}\n\
-         [profile.dev]\npanic = \"abort\"\nopt-level = 2\nincremental = false\n\
+         [profile.dev]\npanic = \"abort\"\nincremental = false\n\
          [workspace]\n",
         core.to_str().context("the path is not UTF-8")?
     );
