@@ -202,30 +202,56 @@ impl<'a> Index<'a> {
 
     /// The token whose text is `text`, of several the lowest id.
     pub(super) fn find(&self, text: impl Iterator<Item = u8> + Clone) -> Option<u32> {
-        let sorted = |at: usize| match self.arrays {
-            Arrays::Stored { sorted, .. } => sorted.get(at),
-            Arrays::Built { sorted, .. } => sorted.get(at).copied(),
-            Arrays::Walk => None,
-        };
-        let compare = |token: &[u8]| token.iter().copied().cmp(text.clone());
-        if matches!(self.arrays, Arrays::Walk) {
-            let mut tokens = (0u32..).zip(self.tokens.strings());
-            return tokens
-                .find(|(_, token)| compare(token) == Ordering::Equal)
-                .map(|(id, _)| id);
+        // Slices compare faster than iterators; few tokens are longer than this.
+        let mut short = [0; 48];
+        let mut len = 0;
+        for (slot, byte) in short.iter_mut().zip(text.clone()) {
+            *slot = byte;
+            len += 1;
         }
-        // The first entry that does not come before the text, by halving.
-        let (mut low, mut high) = (0, self.tokens.len());
-        while low < high {
-            let middle = low + (high - low) / 2;
-            match compare(self.text(sorted(middle)?)?) {
-                Ordering::Less => low = middle + 1,
-                _ => high = middle,
-            }
+        if len < short.len() {
+            self.search(|token| token.cmp(&short[..len]))
+        } else {
+            self.search(|token| token.iter().copied().cmp(text.clone()))
         }
-        let id = sorted(low)?;
-        (compare(self.text(id)?) == Ordering::Equal).then_some(id)
     }
+
+    /// The first token, by text and id, that `compare` finds equal.
+    fn search(&self, compare: impl Fn(&[u8]) -> Ordering) -> Option<u32> {
+        let tokens = self.tokens;
+        match self.arrays {
+            Arrays::Stored { offsets, sorted } => halve(tokens.len(), compare, |at| {
+                let id = sorted.get(at)?;
+                Some((id, text_at(tokens, |at| offsets.get(at), id)?))
+            }),
+            Arrays::Built { offsets, sorted } => halve(tokens.len(), compare, |at| {
+                let id = *sorted.get(at)?;
+                Some((id, text_at(tokens, |at| offsets.get(at).copied(), id)?))
+            }),
+            Arrays::Walk => (0u32..)
+                .zip(tokens.strings())
+                .find(|(_, token)| compare(token) == Ordering::Equal)
+                .map(|(id, _)| id),
+        }
+    }
+}
+
+/// The first entry of `len` sorted ones that `compare` finds equal.
+fn halve<'a>(
+    len: usize,
+    compare: impl Fn(&[u8]) -> Ordering,
+    entry: impl Fn(usize) -> Option<(u32, &'a [u8])>,
+) -> Option<u32> {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = low + (high - low) / 2;
+        match compare(entry(middle)?.1) {
+            Ordering::Less => low = middle + 1,
+            _ => high = middle,
+        }
+    }
+    let (id, text) = entry(low)?;
+    (compare(text) == Ordering::Equal).then_some(id)
 }
 
 /// Where each text begins in the bytes of `tokens`, and where a next one would; `None` for what a

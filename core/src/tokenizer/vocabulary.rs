@@ -337,7 +337,8 @@ pub(super) fn byte_of(piece: &[u8]) -> Option<u8> {
 }
 
 /// Why a file has no vocabulary that can be used.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum VocabularyError {
     /// A metadata key is missing or of the wrong type.

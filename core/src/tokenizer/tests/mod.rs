@@ -371,6 +371,22 @@ fn what_does_not_fit_is_said() {
 }
 
 #[test]
+fn tokens_of_any_length_are_found() {
+    let mut tokens = specials();
+    tokens.extend((1..=130).map(|len| (vec![b'a'; len], len as f32, NORMAL)));
+    let extra = Extra {
+        add_space_prefix: Some(false),
+        ..Extra::default()
+    };
+    in_every_way(&tokens, &extra, &|vocabulary| {
+        for len in 1..=130 {
+            assert_eq!(encode(vocabulary, &vec![b'a'; len], BARE), [len as u32 + 2]);
+        }
+        assert_eq!(vocabulary.find(&[b'a'; 131]), None);
+    });
+}
+
+#[test]
 fn without_types_tokens_are_what_they_look_like() {
     let mut tokens = specials();
     tokens.extend(byte_tokens());
