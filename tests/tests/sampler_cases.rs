@@ -244,6 +244,48 @@ fn other_settings_choose_as_llama_cpp() {
 }
 
 #[test]
+fn top_p_keeps_until_the_sum_is_more() {
+    // Four equal tokens: two of them sum to one half, which is not more than that.
+    for min_p in [0.0, 0.1] {
+        let settings = SamplerSettings {
+            top_p: 0.5,
+            min_p,
+            ..SamplerSettings::LLAMA2C
+        };
+        let chosen = [0.0, 0.3, 0.34, 0.66, 0.67, 0.99].map(|coin| {
+            settings
+                .choose(&mut [2.0; 4], &[], &mut [], || coin)
+                .unwrap()
+        });
+        assert_eq!(chosen, [0, 0, 1, 1, 2, 2]);
+    }
+}
+
+#[test]
+fn the_end_of_the_sum_belongs_to_the_last_token_that_is_allowed() {
+    // Where rounding has the probabilities sum to less than the coin, as a coin of 1 does always.
+    for min_p in [0.0, 0.1] {
+        let settings = SamplerSettings {
+            top_p: 1.0,
+            min_p,
+            ..SamplerSettings::LLAMA2C
+        };
+        let mut logits = [0.0, 0.0, 0.0, f32::NEG_INFINITY];
+        assert_eq!(settings.choose(&mut logits, &[], &mut [], || 1.0), Ok(2));
+    }
+}
+
+#[test]
+fn a_tiny_top_p_keeps_the_likeliest() {
+    let settings = SamplerSettings {
+        top_p: 1e-6,
+        ..SamplerSettings::LLAMA2C
+    };
+    let mut logits = [0.5, 0.5, 1.0, 1.0];
+    assert_eq!(settings.choose(&mut logits, &[], &mut [], || 0.99), Ok(2));
+}
+
+#[test]
 fn the_penalty_changes_the_greedy_choice() {
     let settings = SamplerSettings {
         repeat_penalty: 1.5,

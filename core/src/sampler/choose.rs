@@ -50,7 +50,7 @@ impl SamplerSettings {
         } else {
             self.choose_as_llama_cpp(logits, highest, scratch, coin())
         };
-        // There always is one, since the likeliest token passes every filter.
+        // The likeliest token passes every filter.
         Ok(chosen.unwrap_or(id))
     }
 
@@ -77,10 +77,9 @@ impl SamplerSettings {
             return draw(all, coin);
         };
         // Nothing below this can be among the tokens that sum to more than top-p: if one were,
-        // those after it were no likelier and could not make up the rest. With one token, or
-        // where rounding or a tiny top-p would leave out even the likeliest, it bounds nothing.
-        let others = probabilities.len().saturating_sub(1).max(1) as f32;
-        let cutoff = ((1.0 - top_p) / others).min(1.0 / sum);
+        // those after it were no likelier and could not make up the rest. Where nothing reaches
+        // it, a single token or one of a tiny top-p, the likeliest alone is more than top-p.
+        let cutoff = (1.0 - top_p) / (probabilities.len() - 1) as f32;
         let mut candidates = Descending::new(probabilities, cutoff, scratch);
         let mut cumulative = 0.0;
         let mut kept = 0;

@@ -69,7 +69,8 @@ impl Vocabulary<'_> {
     /// Encodes `text`, which may be any bytes, as llama.cpp does with `tokenizer.ggml.model =
     /// llama`, and gives each id to `sink`; returns how many there were.
     ///
-    /// Takes time in the order of n log n for n characters. `scratch` holds at least
+    /// Takes time in the order of n log n for n characters; each special token that is looked for
+    /// adds a pass over the text. `scratch` holds at least
     /// [`Vocabulary::scratch_len`] words. An empty text gives BOS and EOS at most.
     ///
     /// # Errors
@@ -104,19 +105,17 @@ impl Vocabulary<'_> {
             let (marks, scratch) = scratch.split_at_mut(text.len());
             self.mark_specials(text, options.parse_special, marks);
             let mut at = 0;
-            let mut after_special = true;
             while let Some(mark) = marks.get(at).copied() {
                 let run = |is: u32| marks.iter().skip(at + 1).take_while(|m| **m == is).count();
                 let end;
                 if mark == FREE {
                     end = at + 1 + run(FREE);
-                    let prefix = after_special && self.add_space_prefix;
-                    self.encode_part(Text::new(&text[at..end], prefix), scratch, &mut emit)?;
-                    after_special = false;
+                    // At the start or after a special token, as all such parts are.
+                    let part = Text::new(&text[at..end], self.add_space_prefix);
+                    self.encode_part(part, scratch, &mut emit)?;
                 } else {
                     end = at + 1 + run(INSIDE);
                     emit(mark);
-                    after_special = true;
                 }
                 at = end;
             }
