@@ -1,9 +1,6 @@
 //! From logits to weights.
 
-/// exp, +0 below -40.
-fn exp(x: f32) -> f32 {
-    if x < -40.0 { 0.0 } else { libm::expf(x) }
-}
+use crate::kernels::math::exp;
 
 /// Gives exp((logit − highest) / temperature), which is 1 for the highest logit.
 #[derive(Clone, Copy)]
