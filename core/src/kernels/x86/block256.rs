@@ -1,10 +1,11 @@
 //! Products of blocks of 256: eight rows at a time, up to four tokens for what a row unpacks to.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use super::super::backend::Shape;
-use super::GROUP;
-use super::block32::{store, words};
+use super::block32::words;
+use super::eight_rows::{self, EightRows};
 use crate::quant::Q8KAct;
 
 /// A block with quants that are made unsigned.
@@ -38,38 +39,37 @@ pub(super) trait Dot256 {
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
+///
+/// # Safety
+///
+/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+#[inline(never)] // Each type by itself: all in one function leaves too few registers.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) fn matmul<K: Dot256>(weights: &[u8], shape: Shape, x: &[Q8KAct], out: &mut [f32]) {
-    let rows = shape.rows;
-    let tokens = x.len() / shape.blocks;
-    let (stride, lanes) = if rows < GROUP {
-        (0, 1)
-    } else {
-        (shape.row_bytes, GROUP)
-    };
-    for first in super::groups(rows) {
-        let w = &weights[first * shape.row_bytes..];
-        let mut token = 0;
-        while token < tokens {
-            let x = &x[token * shape.blocks..];
-            let out = &mut out[token * rows + first..];
-            // SAFETY: AVX2 and F16C are there. `lanes` rows of weights from `first` on and the
-            // rows of as many tokens as the call takes lie inside of the slices, whose lengths
-            // were checked when the shape was made.
-            unsafe {
-                if tokens - token >= 4 {
-                    let sums = group::<K, 4>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
-                    for (t, &sum) in sums.iter().enumerate() {
-                        store(&mut out[t * rows..][..lanes], sum);
-                    }
-                    token += 4;
-                } else {
-                    let [sum] = group::<K, 1>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
-                    store(&mut out[..lanes], sum);
-                    token += 1;
-                }
-            }
-        }
+pub(super) unsafe fn matmul<K: Dot256>(
+    weights: &[u8],
+    shape: Shape,
+    x: &[Q8KAct],
+    out: &mut [f32],
+) {
+    // SAFETY: the caller's promises.
+    unsafe { eight_rows::matmul::<Blocks<K>, 4>(weights, shape, x, out) }
+}
+
+/// Rows of blocks of type `K`.
+struct Blocks<K>(PhantomData<K>);
+
+impl<K: Dot256> EightRows for Blocks<K> {
+    type X = Q8KAct;
+
+    #[inline(always)]
+    unsafe fn multiply<const T: usize>(
+        w: *const u8,
+        stride: usize,
+        blocks: usize,
+        x: *const Q8KAct,
+    ) -> [__m256; T] {
+        // SAFETY: the caller's promises.
+        unsafe { multiply::<K, T>(w, stride, blocks, x) }
     }
 }
 
@@ -82,7 +82,7 @@ pub(super) fn matmul<K: Dot256>(weights: &[u8], shape: Shape, x: &[Q8KAct], out:
 /// of 0..8, and `T * blocks` blocks at `x`.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn group<K: Dot256, const T: usize>(
+unsafe fn multiply<K: Dot256, const T: usize>(
     w: *const u8,
     stride: usize,
     blocks: usize,
@@ -193,7 +193,7 @@ fn dot(quants: &[__m256i; 8], scales: &[__m256i; 8], x: &Q8KAct) -> __m256i {
 /// The sums of eight registers, in their order.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn join(of: &[__m256i; GROUP]) -> __m256i {
+fn join(of: &[__m256i; 8]) -> __m256i {
     let two = |i: usize| _mm256_hadd_epi32(of[i], of[i + 1]);
     let four = |i: usize| _mm256_hadd_epi32(two(i), two(i + 2));
     let (low, high) = (four(0), four(4));

@@ -1,9 +1,10 @@
 //! Products of blocks of 32: eight rows, one to four tokens at a time.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use super::super::backend::Shape;
-use super::GROUP;
+use super::eight_rows::{self, EightRows};
 use crate::quant::Q8Act;
 
 /// How the blocks of a type are multiplied.
@@ -53,50 +54,32 @@ pub(super) trait Dot32 {
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
+///
+/// # Safety
+///
+/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+#[inline(never)] // Each type by itself: all in one function leaves too few registers.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) fn matmul<K: Dot32>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
-    let rows = shape.rows;
-    let tokens = x.len() / shape.blocks;
-    let (stride, lanes) = if rows < GROUP {
-        (0, 1)
-    } else {
-        (shape.row_bytes, GROUP)
-    };
-    for first in super::groups(rows) {
-        let w = &weights[first * shape.row_bytes..];
-        let mut token = 0;
-        while token < tokens {
-            let x = &x[token * shape.blocks..];
-            let out = &mut out[token * rows + first..];
-            // SAFETY: AVX2 and F16C are there. `lanes` rows of weights from `first` on and the
-            // rows of as many tokens as the call takes lie inside of the slices, whose lengths
-            // were checked when the shape was made.
-            unsafe {
-                if tokens - token >= 4 {
-                    let sums = group::<K, 4>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
-                    for (t, &sum) in sums.iter().enumerate() {
-                        store(&mut out[t * rows..][..lanes], sum);
-                    }
-                    token += 4;
-                } else {
-                    let [sum] = group::<K, 1>(w.as_ptr(), stride, shape.blocks, x.as_ptr());
-                    store(&mut out[..lanes], sum);
-                    token += 1;
-                }
-            }
-        }
-    }
+pub(super) unsafe fn matmul<K: Dot32>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
+    // SAFETY: the caller's promises.
+    unsafe { eight_rows::matmul::<Blocks<K>, 4>(weights, shape, x, out) }
 }
 
-/// Stores all lanes, or as many as there is room for.
-#[inline]
-#[target_feature(enable = "avx2")]
-pub(super) fn store(out: &mut [f32], sum: __m256) {
-    if let Some(out) = out.first_chunk_mut::<GROUP>() {
-        // SAFETY: there is room for 8 numbers.
-        unsafe { _mm256_storeu_ps(out.as_mut_ptr(), sum) };
-    } else if let Some(out) = out.first_mut() {
-        *out = _mm256_cvtss_f32(sum);
+/// Rows of blocks of type `K`.
+struct Blocks<K>(PhantomData<K>);
+
+impl<K: Dot32> EightRows for Blocks<K> {
+    type X = Q8Act;
+
+    #[inline(always)]
+    unsafe fn multiply<const T: usize>(
+        w: *const u8,
+        stride: usize,
+        blocks: usize,
+        x: *const Q8Act,
+    ) -> [__m256; T] {
+        // SAFETY: the caller's promises.
+        unsafe { multiply::<K, T>(w, stride, blocks, x) }
     }
 }
 
@@ -109,7 +92,7 @@ pub(super) fn store(out: &mut [f32], sum: __m256) {
 /// of 0..8, and `T * blocks` blocks at `x`.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn group<K: Dot32, const T: usize>(
+unsafe fn multiply<K: Dot32, const T: usize>(
     w: *const u8,
     stride: usize,
     blocks: usize,

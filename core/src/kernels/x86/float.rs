@@ -1,9 +1,10 @@
 //! Products of F32, F16 and BF16 weights with f32 activations: eight lanes a row.
 
 use core::arch::x86_64::*;
+use core::marker::PhantomData;
 
 use super::super::backend::Shape;
-use super::GROUP;
+use super::eight_rows::{self, EightRows};
 
 /// How eight numbers of a type become eight f32.
 pub(super) trait Number {
@@ -61,46 +62,42 @@ impl Number for Bf16 {
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
+///
+/// # Safety
+///
+/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+#[inline(never)] // Each type by itself: all in one function leaves too few registers.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) fn matmul<N: Number>(weights: &[u8], shape: Shape, x: &[f32], out: &mut [f32]) {
-    let rows = shape.rows;
-    let cols = shape.blocks;
-    let tokens = x.len() / cols;
-    let (stride, lanes) = if rows < GROUP {
-        (0, 1)
-    } else {
-        (shape.row_bytes, GROUP)
-    };
-    for first in super::groups(rows) {
-        let w = &weights[first * shape.row_bytes..];
-        let mut token = 0;
-        while token < tokens {
-            let x = &x[token * cols..];
-            let out = &mut out[token * rows + first..];
-            // SAFETY: AVX2 and F16C are there. `lanes` rows of weights from `first` on and the
-            // rows of as many tokens as the call takes lie inside of the slices, whose lengths
-            // were checked when the shape was made.
-            unsafe {
-                if N::BYTES != 4 && tokens - token >= 2 {
-                    // Two halves of four rows, so that two tokens share the conversion.
-                    let half = |r: usize| {
-                        tile::<N, 4, 2>(w.as_ptr().add(r * stride), stride, cols, x.as_ptr())
-                    };
-                    let (low, high) = (half(0), half(4));
-                    for t in 0..2 {
-                        let sums = _mm256_set_m128(join(high[t]), join(low[t]));
-                        super::block32::store(&mut out[t * rows..][..lanes], sums);
-                    }
-                    token += 2;
-                } else {
-                    let [l] = tile::<N, 8, 1>(w.as_ptr(), stride, cols, x.as_ptr());
-                    let sums = _mm256_set_m128(
-                        join([l[4], l[5], l[6], l[7]]),
-                        join([l[0], l[1], l[2], l[3]]),
-                    );
-                    super::block32::store(&mut out[..lanes], sums);
-                    token += 1;
-                }
+pub(super) unsafe fn matmul<N: Number>(weights: &[u8], shape: Shape, x: &[f32], out: &mut [f32]) {
+    // SAFETY: the caller's promises.
+    unsafe { eight_rows::matmul::<Numbers<N>, 2>(weights, shape, x, out) }
+}
+
+/// Rows of numbers of type `N`.
+struct Numbers<N>(PhantomData<N>);
+
+impl<N: Number> EightRows for Numbers<N> {
+    type X = f32;
+
+    #[inline(always)]
+    unsafe fn multiply<const T: usize>(
+        w: *const u8,
+        stride: usize,
+        cols: usize,
+        x: *const f32,
+    ) -> [__m256; T] {
+        // SAFETY: the caller's promises.
+        unsafe {
+            if T == 1 {
+                let [l] = tile::<N, 8, 1>(w, stride, cols, x);
+                let low = join([l[0], l[1], l[2], l[3]]);
+                let high = join([l[4], l[5], l[6], l[7]]);
+                [_mm256_set_m128(high, low); T]
+            } else {
+                // Four rows and then four, so that the lanes of all tokens fit into registers.
+                let low: [_; T] = tile::<N, 4, T>(w, stride, cols, x);
+                let high: [_; T] = tile::<N, 4, T>(w.add(4 * stride), stride, cols, x);
+                core::array::from_fn(|t| _mm256_set_m128(join(high[t]), join(low[t])))
             }
         }
     }

@@ -8,6 +8,7 @@
 
 mod block256;
 mod block32;
+mod eight_rows;
 mod float;
 mod k_types;
 mod quantize;
@@ -19,73 +20,38 @@ use super::backend::Shape;
 use crate::gguf::GgmlType;
 use crate::quant::Activations;
 
-/// Rows done at a time.
-const GROUP: usize = 8;
-
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
-#[target_feature(enable = "avx2,f16c")]
-pub(super) fn matmul(
+///
+/// # Safety
+///
+/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+pub(super) unsafe fn matmul(
     ty: GgmlType,
     weights: &[u8],
     shape: Shape,
     x: Activations<'_>,
     out: &mut [f32],
 ) {
-    match (ty, x) {
-        (GgmlType::F32, Activations::F32(x)) => {
-            float::matmul::<float::F32>(weights, shape, x, out);
+    use {Activations as A, GgmlType as T};
+    // SAFETY: the caller's promises are those of all of them.
+    unsafe {
+        match (ty, x) {
+            (T::F32, A::F32(x)) => float::matmul::<float::F32>(weights, shape, x, out),
+            (T::F16, A::F32(x)) => float::matmul::<float::F16>(weights, shape, x, out),
+            (T::BF16, A::F32(x)) => float::matmul::<float::Bf16>(weights, shape, x, out),
+            (T::Q8_0, A::Q8(x)) => block32::matmul::<types32::Q8_0>(weights, shape, x, out),
+            (T::Q4_0, A::Q8(x)) => block32::matmul::<types32::Q4_0>(weights, shape, x, out),
+            (T::Q4_1, A::Q8(x)) => block32::matmul::<types32::Q4_1>(weights, shape, x, out),
+            (T::Q5_0, A::Q8(x)) => block32::matmul::<types32::Q5_0>(weights, shape, x, out),
+            (T::Q5_1, A::Q8(x)) => block32::matmul::<types32::Q5_1>(weights, shape, x, out),
+            (T::IQ4_NL, A::Q8(x)) => block32::matmul::<types32::Iq4Nl>(weights, shape, x, out),
+            (T::Q2_K, A::Q8K(x)) => block256::matmul::<k_types::Q2K>(weights, shape, x, out),
+            (T::Q3_K, A::Q8K(x)) => block256::matmul::<k_types::Q3K>(weights, shape, x, out),
+            (T::Q4_K, A::Q8K(x)) => block256::matmul::<k_types::Q4K>(weights, shape, x, out),
+            (T::Q5_K, A::Q8K(x)) => block256::matmul::<k_types::Q5K>(weights, shape, x, out),
+            (T::Q6_K, A::Q8K(x)) => block256::matmul::<k_types::Q6K>(weights, shape, x, out),
+            // A shape is only made for a type and the form of activations that belongs to it.
+            _ => {}
         }
-        (GgmlType::F16, Activations::F32(x)) => {
-            float::matmul::<float::F16>(weights, shape, x, out);
-        }
-        (GgmlType::BF16, Activations::F32(x)) => {
-            float::matmul::<float::Bf16>(weights, shape, x, out);
-        }
-        (GgmlType::Q8_0, Activations::Q8(x)) => {
-            block32::matmul::<types32::Q8_0>(weights, shape, x, out);
-        }
-        (GgmlType::Q4_0, Activations::Q8(x)) => {
-            block32::matmul::<types32::Q4_0>(weights, shape, x, out);
-        }
-        (GgmlType::Q4_1, Activations::Q8(x)) => {
-            block32::matmul::<types32::Q4_1>(weights, shape, x, out);
-        }
-        (GgmlType::Q5_0, Activations::Q8(x)) => {
-            block32::matmul::<types32::Q5_0>(weights, shape, x, out);
-        }
-        (GgmlType::Q5_1, Activations::Q8(x)) => {
-            block32::matmul::<types32::Q5_1>(weights, shape, x, out);
-        }
-        (GgmlType::IQ4_NL, Activations::Q8(x)) => {
-            block32::matmul::<types32::Iq4Nl>(weights, shape, x, out);
-        }
-        (GgmlType::Q2_K, Activations::Q8K(x)) => {
-            block256::matmul::<k_types::Q2K>(weights, shape, x, out);
-        }
-        (GgmlType::Q3_K, Activations::Q8K(x)) => {
-            block256::matmul::<k_types::Q3K>(weights, shape, x, out);
-        }
-        (GgmlType::Q4_K, Activations::Q8K(x)) => {
-            block256::matmul::<k_types::Q4K>(weights, shape, x, out);
-        }
-        (GgmlType::Q5_K, Activations::Q8K(x)) => {
-            block256::matmul::<k_types::Q5K>(weights, shape, x, out);
-        }
-        (GgmlType::Q6_K, Activations::Q8K(x)) => {
-            block256::matmul::<k_types::Q6K>(weights, shape, x, out);
-        }
-        // A shape is only made for a type and the form of activations that belongs to it.
-        _ => {}
     }
-}
-
-/// The first row of each group of eight, and how far apart the group's rows are: overlapping at
-/// the end, or with fewer than eight rows each row alone, eight times.
-fn groups(rows: usize) -> impl Iterator<Item = usize> {
-    let (step, last) = if rows < GROUP {
-        (1, rows.saturating_sub(1))
-    } else {
-        (GROUP, rows - GROUP)
-    };
-    (0..rows).step_by(step).map(move |row| row.min(last))
 }
