@@ -37,6 +37,11 @@
 
 mod attention;
 mod backend;
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon")
+))]
+mod eight_rows;
 pub mod math;
 mod operations;
 mod rows;

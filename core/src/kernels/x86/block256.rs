@@ -4,8 +4,8 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use super::super::backend::Shape;
+use super::super::eight_rows::{self, EightRows};
 use super::block32::words;
-use super::eight_rows::{self, EightRows};
 use crate::quant::Q8KAct;
 
 /// A block with quants that are made unsigned.
@@ -58,8 +58,10 @@ pub(super) unsafe fn matmul<K: Dot256>(
 /// Rows of blocks of type `K`.
 struct Blocks<K>(PhantomData<K>);
 
-impl<K: Dot256> EightRows for Blocks<K> {
+// SAFETY: `Sums` is a register of eight f32.
+unsafe impl<K: Dot256> EightRows for Blocks<K> {
     type X = Q8KAct;
+    type Sums = __m256;
 
     #[inline(always)]
     unsafe fn multiply<const T: usize>(

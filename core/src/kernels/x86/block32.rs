@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use super::super::backend::Shape;
-use super::eight_rows::{self, EightRows};
+use super::super::eight_rows::{self, EightRows};
 use crate::quant::Q8Act;
 
 /// How the blocks of a type are multiplied.
@@ -68,8 +68,10 @@ pub(super) unsafe fn matmul<K: Dot32>(weights: &[u8], shape: Shape, x: &[Q8Act],
 /// Rows of blocks of type `K`.
 struct Blocks<K>(PhantomData<K>);
 
-impl<K: Dot32> EightRows for Blocks<K> {
+// SAFETY: `Sums` is a register of eight f32.
+unsafe impl<K: Dot32> EightRows for Blocks<K> {
     type X = Q8Act;
+    type Sums = __m256;
 
     #[inline(always)]
     unsafe fn multiply<const T: usize>(

@@ -4,7 +4,7 @@ use core::arch::x86_64::*;
 use core::marker::PhantomData;
 
 use super::super::backend::Shape;
-use super::eight_rows::{self, EightRows};
+use super::super::eight_rows::{self, EightRows};
 
 /// How eight numbers of a type become eight f32.
 pub(super) trait Number {
@@ -76,8 +76,10 @@ pub(super) unsafe fn matmul<N: Number>(weights: &[u8], shape: Shape, x: &[f32], 
 /// Rows of numbers of type `N`.
 struct Numbers<N>(PhantomData<N>);
 
-impl<N: Number> EightRows for Numbers<N> {
+// SAFETY: `Sums` is a register of eight f32.
+unsafe impl<N: Number> EightRows for Numbers<N> {
     type X = f32;
+    type Sums = __m256;
 
     #[inline(always)]
     unsafe fn multiply<const T: usize>(

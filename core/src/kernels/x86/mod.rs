@@ -1,14 +1,9 @@
 //! x86-64 with AVX2 and F16C.
-//!
-//! Eight rows of weights are multiplied at a time, so that the eight lanes of a register hold the
-//! accumulators of eight rows. The last rows of a matrix are done again together with those before
-//! them if they are fewer than eight; a matrix of fewer rows is done with one row in all lanes.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop)] // Constant ranges that index several arrays.
 
 mod block256;
 mod block32;
-mod eight_rows;
 mod float;
 mod k_types;
 mod quantize;

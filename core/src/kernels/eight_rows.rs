@@ -1,30 +1,39 @@
 //! The way through a matrix: eight rows at a time, one or more tokens with them.
+//!
+//! The lanes of one or two registers hold the accumulators of eight rows. The last rows of a matrix
+//! are done again together with those before them if they are fewer than eight; a matrix of fewer
+//! rows is done with one row in all lanes.
+#![allow(unsafe_code)]
 
-use core::arch::x86_64::{__m256, _mm256_cvtss_f32, _mm256_storeu_ps};
-
-use super::super::backend::Shape;
+use super::backend::Shape;
 
 /// Rows done at a time.
 const GROUP: usize = 8;
 
 /// How eight rows are multiplied.
-pub(super) trait EightRows {
+///
+/// # Safety
+///
+/// [`Sums`](Self::Sums) consists of eight f32 and nothing else.
+pub(super) unsafe trait EightRows {
     /// A block of activations.
     type X;
+    /// Eight f32 numbers in order, in one register or two.
+    type Sums: Copy;
 
     /// The products of eight rows of `blocks` blocks, `stride` bytes apart from `w` on, with the
     /// rows of `T` tokens, which lie one after the other from `x` on.
     ///
     /// # Safety
     ///
-    /// AVX2 and F16C are there, `blocks` blocks of weights can be read at `w + r * stride` for each
-    /// `r` of 0..8, and `T * blocks` blocks at `x`.
+    /// The instruction set is there, `blocks` blocks of weights can be read at `w + r * stride` for
+    /// each `r` of 0..8, and `T * blocks` blocks at `x`.
     unsafe fn multiply<const T: usize>(
         w: *const u8,
         stride: usize,
         blocks: usize,
         x: *const Self::X,
-    ) -> [__m256; T];
+    ) -> [Self::Sums; T];
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`; `T` tokens are
@@ -32,7 +41,7 @@ pub(super) trait EightRows {
 ///
 /// # Safety
 ///
-/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+/// The instruction set is there, and the lengths of the slices are those of `shape`.
 #[inline(always)]
 pub(super) unsafe fn matmul<M: EightRows, const T: usize>(
     weights: &[u8],
@@ -89,7 +98,7 @@ fn groups(rows: usize) -> impl Iterator<Item = usize> {
 ///
 /// # Safety
 ///
-/// AVX2 and F16C are there, `w` points to the matrix, `first` comes from [`groups`], `T` rows of
+/// The instruction set is there, `w` points to the matrix, `first` comes from [`groups`], `T` rows of
 /// activations can be read at `x` and `T` rows of results written at `out`.
 #[inline(always)]
 unsafe fn group<M: EightRows, const T: usize>(
@@ -99,18 +108,21 @@ unsafe fn group<M: EightRows, const T: usize>(
     x: *const M::X,
     out: *mut f32,
 ) {
-    // SAFETY: a group is eight rows of the matrix or, if it has fewer, one row eight times over.
+    // SAFETY: a group is eight rows of the matrix or, if it has fewer, one row eight times over;
+    // sums are eight f32, which may be read singly and written to where eight f32 are.
     unsafe {
         let w = w.add(first * shape.row_bytes);
         if shape.rows < GROUP {
-            let sums: [__m256; T] = M::multiply(w, 0, shape.blocks, x);
+            let sums: [M::Sums; T] = M::multiply(w, 0, shape.blocks, x);
             for t in 0..T {
-                *out.add(t * shape.rows + first) = _mm256_cvtss_f32(sums[t]);
+                let sums = (&raw const sums[t]).cast::<f32>();
+                *out.add(t * shape.rows + first) = *sums;
             }
         } else {
-            let sums: [__m256; T] = M::multiply(w, shape.row_bytes, shape.blocks, x);
+            let sums: [M::Sums; T] = M::multiply(w, shape.row_bytes, shape.blocks, x);
             for t in 0..T {
-                _mm256_storeu_ps(out.add(t * shape.rows + first), sums[t]);
+                let out = out.add(t * shape.rows + first);
+                out.cast::<M::Sums>().write_unaligned(sums[t]);
             }
         }
     }
