@@ -1,6 +1,8 @@
 //! The choice of an instruction set.
 #![allow(unsafe_code)] // To call what needs an instruction set.
 
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+use super::neon;
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
@@ -20,6 +22,11 @@ enum Kind {
     /// Made only where AVX2 and F16C were found.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Neon,
+    /// Made only where the dot product extension was found.
+    #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+    Dotprod,
 }
 
 /// How many numbers a product has, checked against the lengths of all slices.
@@ -97,6 +104,16 @@ fn has_avx2() -> bool {
     found
 }
 
+/// Whether this processor has the dot product extension.
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+fn has_dotprod() -> bool {
+    #[cfg(all(any(test, feature = "std"), target_os = "linux"))]
+    let found = std::arch::is_aarch64_feature_detected!("dotprod");
+    #[cfg(not(all(any(test, feature = "std"), target_os = "linux")))]
+    let found = cfg!(target_feature = "dotprod");
+    found
+}
+
 impl Backend {
     /// Plain Rust, the definition of every result; everywhere.
     pub const SCALAR: Self = Self(Kind::Scalar);
@@ -113,6 +130,10 @@ impl Backend {
             Some(Kind::Scalar),
             #[cfg(target_arch = "x86_64")]
             has_avx2().then_some(Kind::Avx2),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Some(Kind::Neon),
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            has_dotprod().then_some(Kind::Dotprod),
         ];
         found.into_iter().flatten().map(Self)
     }
@@ -124,6 +145,10 @@ impl Backend {
             Kind::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Kind::Neon => "neon",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Kind::Dotprod => "dotprod",
         }
     }
 
@@ -142,6 +167,8 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
             Kind::Avx2 => unsafe { x86::quantize_q8(x, out) },
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Kind::Neon | Kind::Dotprod => neon::quantize_q8(x, out),
         }
     }
 
@@ -154,6 +181,8 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
             Kind::Avx2 => unsafe { x86::quantize_q8k(x, out) },
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Kind::Neon | Kind::Dotprod => neon::quantize_q8k(x, out),
         }
     }
 
@@ -188,6 +217,14 @@ impl Backend {
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
             Kind::Avx2 => unsafe { x86::matmul(ty, weights, shape, x, out) },
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            // SAFETY: every processor of this target has NEON.
+            Kind::Neon => unsafe { neon::matmul::<neon::Neon>(ty, weights, shape, x, out) },
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            // SAFETY: this kind exists only where its instructions were found.
+            Kind::Dotprod => unsafe {
+                neon::matmul::<neon::Dotprod>(ty, weights, shape, x, out);
+            },
         }
     }
 }

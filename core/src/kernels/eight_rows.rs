@@ -114,15 +114,14 @@ unsafe fn group<M: EightRows, const T: usize>(
         let w = w.add(first * shape.row_bytes);
         if shape.rows < GROUP {
             let sums: [M::Sums; T] = M::multiply(w, 0, shape.blocks, x);
-            for t in 0..T {
-                let sums = (&raw const sums[t]).cast::<f32>();
-                *out.add(t * shape.rows + first) = *sums;
+            for (t, sums) in sums.iter().enumerate() {
+                *out.add(t * shape.rows + first) = *(&raw const *sums).cast::<f32>();
             }
         } else {
             let sums: [M::Sums; T] = M::multiply(w, shape.row_bytes, shape.blocks, x);
-            for t in 0..T {
+            for (t, &sums) in sums.iter().enumerate() {
                 let out = out.add(t * shape.rows + first);
-                out.cast::<M::Sums>().write_unaligned(sums[t]);
+                out.cast::<M::Sums>().write_unaligned(sums);
             }
         }
     }

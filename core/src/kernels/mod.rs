@@ -43,6 +43,8 @@ mod backend;
 ))]
 mod eight_rows;
 pub mod math;
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+mod neon;
 mod operations;
 mod rows;
 mod scalar;

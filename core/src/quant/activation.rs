@@ -36,7 +36,10 @@ impl Q8Act {
     }
 
     /// A block whose parts are known to belong together.
-    #[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon")
+    ))]
     #[inline(always)]
     pub(crate) fn from_parts(d: f32, sum: i32, qs: [i8; 32]) -> Self {
         Self { d, sum, qs }

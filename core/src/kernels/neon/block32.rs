@@ -1,0 +1,133 @@
+//! Products of blocks of 32: eight rows, four at a time, with one to four tokens.
+
+use core::arch::aarch64::*;
+use core::marker::PhantomData;
+
+use super::super::backend::Shape;
+use super::super::eight_rows::{self, EightRows};
+use super::dot::Dot;
+use crate::quant::Q8Act;
+
+/// How the blocks of a type unpack.
+pub(super) trait Unpack32 {
+    /// Bytes of a block, which begins with its f16 scale.
+    const BYTES: usize;
+    /// Whether an f16 minimum follows the scale.
+    const HAS_MIN: bool;
+    /// What [`load`](Self::load) has added to the quants.
+    const OFFSET: i32;
+    /// Bits of the largest magnitude: 4, 5 or 8.
+    const BITS: u32;
+
+    /// Unpacks the quants of the block at `at`.
+    ///
+    /// # Safety
+    ///
+    /// `BYTES` bytes can be read at `at`.
+    unsafe fn load(at: *const u8) -> [int8x16_t; 2];
+}
+
+/// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
+///
+/// # Safety
+///
+/// The instructions of `D` are there, and the lengths of the slices are those of `shape`.
+#[inline(never)] // Each type by itself: all in one function leaves too few registers.
+pub(super) unsafe fn matmul<K: Unpack32, D: Dot>(
+    weights: &[u8],
+    shape: Shape,
+    x: &[Q8Act],
+    out: &mut [f32],
+) {
+    // SAFETY: the caller's promises.
+    unsafe { eight_rows::matmul::<Blocks<K, D>, 4>(weights, shape, x, out) }
+}
+
+/// Rows of blocks of type `K`, multiplied by `D`.
+struct Blocks<K, D>(PhantomData<(K, D)>);
+
+// SAFETY: `Sums` are two registers of four f32.
+unsafe impl<K: Unpack32, D: Dot> EightRows for Blocks<K, D> {
+    type X = Q8Act;
+    type Sums = [float32x4_t; 2];
+
+    #[inline(always)]
+    unsafe fn multiply<const T: usize>(
+        w: *const u8,
+        stride: usize,
+        blocks: usize,
+        x: *const Q8Act,
+    ) -> [[float32x4_t; 2]; T] {
+        // SAFETY: the caller's promises, for rows 0 to 3 and 4 to 7.
+        unsafe {
+            let low: [float32x4_t; T] = four_rows::<K, D, T>(w, stride, blocks, x);
+            let high: [float32x4_t; T] = four_rows::<K, D, T>(w.add(4 * stride), stride, blocks, x);
+            core::array::from_fn(|t| [low[t], high[t]])
+        }
+    }
+}
+
+/// The products of four rows, `stride` bytes apart from `w` on, with the rows of `T` tokens, which
+/// lie one after the other.
+///
+/// # Safety
+///
+/// The instructions of `D` are there, `blocks * K::BYTES` bytes can be read at `w + r * stride`
+/// for each `r` of 0..4, and `T * blocks` blocks at `x`.
+#[inline(always)]
+unsafe fn four_rows<K: Unpack32, D: Dot, const T: usize>(
+    w: *const u8,
+    stride: usize,
+    blocks: usize,
+    x: *const Q8Act,
+) -> [float32x4_t; T] {
+    // SAFETY: `block` is below `blocks`, `t` below `T` and rows are below 4, so that the caller's
+    // promises cover every block that is read; they also cover the instructions.
+    unsafe {
+        let mut acc = [vdupq_n_f32(0.0); T];
+        for block in 0..blocks {
+            let row = |r: usize| w.add(r * stride + block * K::BYTES);
+            let quants: [[int8x16_t; 2]; 4] = core::array::from_fn(|r| K::load(row(r)));
+            let d = halves(core::array::from_fn(|r| row(r).cast()));
+            let m = if K::HAS_MIN {
+                halves(core::array::from_fn(|r| row(r).add(2).cast()))
+            } else {
+                vdupq_n_f32(0.0)
+            };
+            for t in 0..T {
+                let x = &*x.add(t * blocks + block);
+                let qs = x.qs().as_ptr();
+                let halves = [vld1q_s8(qs), vld1q_s8(qs.add(16))];
+                let mut isum = D::four_rows(K::BITS, quants, halves);
+                if K::OFFSET != 0 {
+                    isum = vsubq_s32(isum, vdupq_n_s32(K::OFFSET * x.sum));
+                }
+                let mut part = vmulq_f32(vmulq_n_f32(d, x.d), vcvtq_f32_s32(isum));
+                if K::HAS_MIN {
+                    let sum = vcvtq_f32_s32(vdupq_n_s32(x.sum));
+                    part = vaddq_f32(part, vmulq_f32(vmulq_n_f32(m, x.d), sum));
+                }
+                acc[t] = vaddq_f32(acc[t], part);
+            }
+        }
+        acc
+    }
+}
+
+/// The half-precision numbers at four addresses, as f32.
+///
+/// # Safety
+///
+/// Two bytes can be read at each address.
+#[inline(always)]
+pub(super) unsafe fn halves(at: [*const u16; 4]) -> float32x4_t {
+    // SAFETY: the caller's promises; the loads have no alignment.
+    unsafe {
+        let halves = vdup_n_u16(0);
+        let halves = vld1_lane_u16::<0>(at[0], halves);
+        let halves = vld1_lane_u16::<1>(at[1], halves);
+        let halves = vld1_lane_u16::<2>(at[2], halves);
+        let halves = vld1_lane_u16::<3>(at[3], halves);
+        super::f16_to_f32(halves)
+    }
+}
