@@ -79,7 +79,7 @@ impl<'a> Uints<'a> {
         if self.wide {
             word(self.bytes, at)
         } else {
-            let pair = self.bytes.get(2 * at..)?.first_chunk()?;
+            let pair = self.bytes.get(at.checked_mul(2)?..)?.first_chunk()?;
             Some(u16::from_le_bytes(*pair).into())
         }
     }
@@ -87,7 +87,7 @@ impl<'a> Uints<'a> {
 
 /// The little-endian word `at` of bytes at any address.
 pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
-    let word = bytes.get(4 * at..)?.first_chunk()?;
+    let word = bytes.get(at.checked_mul(4)?..)?.first_chunk()?;
     Some(u32::from_le_bytes(*word))
 }
 

@@ -159,6 +159,37 @@ proptest! {
         });
     }
 
+    /// Tokens, scores and types may be anything: nothing panics, and the ways to find tokens agree.
+    #[test]
+    fn any_vocabulary_does(
+        tokens in prop::collection::vec(
+            (prop::collection::vec(any::<u8>(), 0..4), any::<f32>(), -1..8), 0..50,
+        ),
+        text in prop::collection::vec(any::<u8>(), 0..50),
+        add_bos in any::<bool>(),
+        add_eos in any::<bool>(),
+        parse_special in any::<bool>(),
+    ) {
+        let options = EncodeOptions { add_bos, add_eos, parse_special };
+        let answers = core::cell::RefCell::new(Vec::new());
+        in_every_way(&tokens, &Extra::default(), &|vocabulary| {
+            let mut scratch = vec![0; vocabulary.scratch_len(&text, options)];
+            let mut out = vec![0; text.len() * 3 + 5];
+            let count = vocabulary.encode_into(&text, options, &mut scratch, &mut out);
+            out.truncate(*count.as_ref().unwrap_or(&0));
+            decode(vocabulary, &out);
+            answers.borrow_mut().push((count, out));
+            for id in [vocabulary.len(), u32::MAX / 4, u32::MAX / 2 + 1, u32::MAX] {
+                assert_eq!(vocabulary.piece(id), None);
+                assert_eq!(vocabulary.score(id), None);
+                assert_eq!(vocabulary.token_type(id), None);
+            }
+        });
+        let answers = answers.into_inner();
+        prop_assert_eq!(&answers[0], &answers[1]);
+        prop_assert_eq!(&answers[0], &answers[2]);
+    }
+
     /// The decoder gives out what the pieces say in whole characters, however ids split them.
     #[test]
     fn no_part_of_a_character_is_given_out(bytes in prop::collection::vec(
