@@ -1,12 +1,18 @@
 //! A run of a model: tokens in, logits out, keys and values kept between.
 
 mod buffers;
+mod generate;
 mod prefix;
 mod step;
+mod stop_text;
 
 pub use buffers::{Buffers, Plan, SessionOptions};
+pub use generate::{
+    GenerateError, GenerateOptions, Generated, Generator, GeneratorBuffers, Prompt, StopReason,
+};
 pub use prefix::PrefixError;
 pub use step::Progress;
+pub use stop_text::held_len;
 
 use crate::kernels::Backend;
 use crate::kv_cache::{KvCache, KvError, KvLayout};
@@ -57,6 +63,9 @@ pub enum SessionError {
     Busy,
     /// There is nothing to advance.
     Idle,
+    /// No logits have been computed for the position: nothing has been taken yet, or the session
+    /// has been set back or restored.
+    NoLogits,
     /// A logit is NaN or infinite: weights or activations overflowed.
     NotFinite {
         /// The first such token.
@@ -98,6 +107,7 @@ impl core::fmt::Display for SessionError {
             ),
             Self::Busy => write!(f, "a step is half done"),
             Self::Idle => write!(f, "no step has been started"),
+            Self::NoLogits => write!(f, "no logits have been computed for this position"),
             Self::NotFinite { id } => write!(f, "the logit of token {id} is not finite"),
         }
     }
@@ -123,6 +133,8 @@ pub struct Session<'b> {
     plan: Plan,
     position: usize,
     pass: Option<Pass>,
+    /// Whether the logits are those behind the last token.
+    has_logits: bool,
 }
 
 impl<'b> Session<'b> {
@@ -170,6 +182,7 @@ impl<'b> Session<'b> {
             plan,
             position: 0,
             pass: None,
+            has_logits: false,
         })
     }
 
@@ -215,6 +228,7 @@ impl<'b> Session<'b> {
     pub fn reset(&mut self) {
         self.position = 0;
         self.pass = None;
+        self.has_logits = false;
     }
 
     /// Back to an earlier position, as if what came later had not been; `false` if a ring has
@@ -224,6 +238,7 @@ impl<'b> Session<'b> {
         if position > self.position || wrapped {
             return false;
         }
+        self.has_logits &= position == self.position;
         self.position = position;
         self.pass = None;
         true
@@ -280,13 +295,14 @@ impl<'b> Session<'b> {
     /// The logits behind the last token.
     ///
     /// # Errors
-    /// One of them is NaN or infinite, or nothing has been computed yet.
+    /// One of them is NaN or infinite, or none have been computed since the session was set back or
+    /// restored.
     pub fn logits(&self) -> Result<&[f32], SessionError> {
         if self.pass.is_some() {
             return Err(SessionError::Busy);
         }
-        if self.position == 0 {
-            return Err(SessionError::Idle);
+        if !self.has_logits {
+            return Err(SessionError::NoLogits);
         }
         let logits = self.floats.get(self.plan.logits()).unwrap_or_default();
         match first_not_finite(logits) {

@@ -108,6 +108,7 @@ impl Session<'_> {
     }
 
     /// Takes up what [`save`](Self::save) saved. Everything is checked before anything is changed.
+    /// Logits are not saved: there are some once the next token has been taken.
     ///
     /// # Errors
     /// The bytes are none that were saved, or belong to another model, type or window.
@@ -150,6 +151,7 @@ impl Session<'_> {
         self.cache.restore(positions, body);
         self.position = position;
         self.pass = None;
+        self.has_logits = false;
         Ok(())
     }
 }

@@ -57,6 +57,7 @@ impl Session<'_> {
             tokens: given,
             layer: 0,
         });
+        self.has_logits = false;
         Ok(())
     }
 
@@ -218,6 +219,7 @@ impl Session<'_> {
         };
         inputs.quantize(backend, &[&self.model.output]);
         inputs.multiply(backend, parallel, &self.model.output, parts.logits);
+        self.has_logits = true;
     }
 }
 

@@ -73,10 +73,16 @@ impl Decoder {
 
     /// Gives out what still waits, which is the beginning of a character at most, and starts anew.
     pub fn finish(&mut self, sink: &mut dyn FnMut(&[u8])) {
+        self.flush(sink);
+        *self = Self::new();
+    }
+
+    /// Gives out what still waits, and goes on with the same text.
+    pub fn flush(&mut self, sink: &mut dyn FnMut(&[u8])) {
         if self.len > 0 {
             sink(&self.waiting[..self.len]);
         }
-        *self = Self::new();
+        self.len = 0;
     }
 
     fn take(&mut self, mut bytes: &[u8], sink: &mut dyn FnMut(&[u8])) {
