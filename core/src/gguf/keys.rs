@@ -51,6 +51,17 @@ pub const SPLIT_COUNT: &str = "split.count";
 pub const SPLIT_NO: &str = "split.no";
 pub const SPLIT_TENSORS_COUNT: &str = "split.tensors.count";
 
+/// What [`SamplerSettings::temperature`](crate::sampler::SamplerSettings) is if nothing else is said.
+pub const SMIDGEN_RUN_TEMP: &str = "smidgen.run.temp";
+/// The same for `top_k`.
+pub const SMIDGEN_RUN_TOP_K: &str = "smidgen.run.top_k";
+/// The same for `top_p`.
+pub const SMIDGEN_RUN_TOP_P: &str = "smidgen.run.top_p";
+/// The same for `min_p`.
+pub const SMIDGEN_RUN_MIN_P: &str = "smidgen.run.min_p";
+/// The same for `repeat_penalty`.
+pub const SMIDGEN_RUN_REPEAT_PENALTY: &str = "smidgen.run.repeat_penalty";
+
 /// Where each token's text begins in the array of tokens, counted from the first byte after that
 /// array's element count; one entry more than there are tokens.
 pub const SMIDGEN_TOKENIZER_OFFSETS: &str = "smidgen.tokenizer.offsets";

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::gguf::{Gguf, KeyError, keys};
+
 /// How the next token is chosen. The names and the switched-off values are llama.cpp's.
 ///
 /// The penalty comes first, and temperature 0 then takes the likeliest token. Else the order
@@ -44,6 +46,23 @@ impl SamplerSettings {
         min_p: 0.0,
         repeat_penalty: 1.0,
     };
+
+    /// The defaults, changed by what a model's metadata asks for under `smidgen.run.*`.
+    ///
+    /// # Errors
+    /// A key is of the wrong type.
+    pub fn from_metadata(gguf: &Gguf<'_>) -> Result<Self, KeyError<'static>> {
+        let default = Self::default();
+        let number = |key, default| Ok(gguf.get_f32(key)?.unwrap_or(default));
+        let top_k = gguf.get_u32(keys::SMIDGEN_RUN_TOP_K)?;
+        Ok(Self {
+            temperature: number(keys::SMIDGEN_RUN_TEMP, default.temperature)?,
+            top_k: top_k.unwrap_or(default.top_k),
+            top_p: number(keys::SMIDGEN_RUN_TOP_P, default.top_p)?,
+            min_p: number(keys::SMIDGEN_RUN_MIN_P, default.min_p)?,
+            repeat_penalty: number(keys::SMIDGEN_RUN_REPEAT_PENALTY, default.repeat_penalty)?,
+        })
+    }
 
     /// Checks every setting.
     ///

@@ -353,10 +353,9 @@ impl<'g> Generator<'g> {
     }
 
     fn encode_prompt(&mut self, text: &[u8], start: bool) -> Result<usize, EncodeError> {
-        let of_file = self.vocabulary.encode_options();
+        let of_file = self.vocabulary.prompt_options();
         let options = EncodeOptions {
             add_bos: of_file.add_bos && start,
-            add_eos: false,
             ..of_file
         };
         self.vocabulary

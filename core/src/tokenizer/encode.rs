@@ -48,6 +48,15 @@ impl Vocabulary<'_> {
         }
     }
 
+    /// The same for a text that is to go on: EOS is not added.
+    #[must_use]
+    pub const fn prompt_options(&self) -> EncodeOptions {
+        EncodeOptions {
+            add_eos: false,
+            ..self.encode_options()
+        }
+    }
+
     /// Words of scratch that encoding `text` takes: five for each character and one more for each
     /// byte if special tokens are looked for. Never more than [`max_scratch_len`].
     #[must_use]

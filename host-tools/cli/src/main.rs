@@ -1,7 +1,9 @@
 //! The command `smidgen`: make, inspect and run small GGUF models.
 
 mod commands;
+mod engine;
 mod output;
+mod sampling;
 
 use std::{error::Error, io, process::ExitCode};
 

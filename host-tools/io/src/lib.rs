@@ -1,4 +1,5 @@
-//! Files for Smidgen: map or read, write whole or not at all, build GGUF.
+//! Files for Smidgen: map or read, write whole or not at all, build GGUF; and the memory and
+//! threads of sessions.
 //!
 //! ```
 //! use smidgen_core::gguf::GgmlType;
@@ -23,6 +24,7 @@ mod error;
 mod file_bytes;
 mod owned_value;
 mod session_memory;
+mod threads;
 mod vocab_index;
 
 pub use atomic_file::{AtomicFile, Overwrite, same_file};
@@ -31,4 +33,5 @@ pub use error::{BuildError, Error};
 pub use file_bytes::FileBytes;
 pub use owned_value::OwnedValue;
 pub use session_memory::SessionMemory;
+pub use threads::Threads;
 pub use vocab_index::vocab_index;

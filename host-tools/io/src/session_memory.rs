@@ -1,5 +1,7 @@
 //! The memory of a session, from the heap.
 
+use std::collections::TryReserveError;
+
 use smidgen_core::kv_cache::{KvBuffers, KvType};
 use smidgen_core::quant::{Q8Act, Q8KAct};
 use smidgen_core::session::{Buffers, Plan, SessionOptions};
@@ -42,6 +44,17 @@ impl SessionMemory {
                 },
             },
         }
+    }
+
+    /// As [`new`](Self::new), for plans that may ask for more than there is.
+    ///
+    /// # Errors
+    /// That much memory cannot be had.
+    pub fn try_new(plan: &Plan, options: &SessionOptions) -> Result<Self, TryReserveError> {
+        // Asked for at once and given back: zeroed memory that is not touched costs nothing only
+        // if it is allocated as such, and there is no fallible way to do that.
+        Vec::<u8>::new().try_reserve_exact(plan.bytes())?;
+        Ok(Self::new(plan, options))
     }
 
     /// The buffers, for [`Session::new`](smidgen_core::session::Session::new).

@@ -8,6 +8,7 @@ mod completions;
 mod convert;
 mod inspect;
 mod man;
+mod run;
 mod verify;
 
 #[derive(Debug, Subcommand)]
@@ -19,6 +20,8 @@ pub(crate) enum Command {
     Inspect(inspect::Args),
     /// Check GGUF files for everything that is wrong with them.
     Verify(verify::Args),
+    /// Tell a story: continue a text.
+    Run(run::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Print a page of the manual.
@@ -32,6 +35,7 @@ impl Command {
             Self::Convert(args) => convert::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Verify(args) => verify::run(&args),
+            Self::Run(args) => run::run(args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }
