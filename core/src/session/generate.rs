@@ -7,6 +7,12 @@ use super::{Session, SessionError};
 use crate::sampler::{Recent, SampleError, Sampler, logit_bias};
 use crate::tokenizer::{Decoder, EncodeError, EncodeOptions, NoSuchToken, Vocabulary};
 
+/// Takes text as it comes, in whole characters; breaks to have no more.
+pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
+
+/// Sees the logits before a choice, and may change them.
+pub type Mask<'m> = dyn FnMut(&mut [f32]) + 'm;
+
 /// What a text begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Prompt<'p> {
@@ -196,7 +202,7 @@ pub struct Generator<'g> {
     ids: &'g mut [u32],
     scratch: &'g mut [u32],
     held: &'g mut [u8],
-    mask: Option<&'g mut dyn FnMut(&mut [f32])>,
+    mask: Option<&'g mut Mask<'g>>,
 }
 
 impl<'g> Generator<'g> {
@@ -222,7 +228,7 @@ impl<'g> Generator<'g> {
     /// Lets `mask` see the logits before every choice, and change them: forbid tokens, favour
     /// others, hash them.
     #[must_use]
-    pub fn with_mask(mut self, mask: &'g mut dyn FnMut(&mut [f32])) -> Self {
+    pub fn with_mask(mut self, mask: &'g mut Mask<'g>) -> Self {
         self.mask = Some(mask);
         self
     }
@@ -239,7 +245,7 @@ impl<'g> Generator<'g> {
         session: &mut Session<'_>,
         prompt: Prompt<'_>,
         options: &GenerateOptions<'_>,
-        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut Sink<'_>,
     ) -> Result<Generated, GenerateError> {
         self.check(session)?;
         let mut matcher = Matcher::new(options.stop_texts, core::mem::take(&mut self.held))?;
@@ -254,7 +260,7 @@ impl<'g> Generator<'g> {
         prompt: Prompt<'_>,
         options: &GenerateOptions<'_>,
         matcher: &mut Matcher<'_, '_>,
-        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
+        sink: &mut Sink<'_>,
     ) -> Result<Generated, GenerateError> {
         let start = session.position() == 0;
         let encoded = match prompt {

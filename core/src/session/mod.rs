@@ -8,7 +8,8 @@ mod stop_text;
 
 pub use buffers::{Buffers, Plan, SessionOptions};
 pub use generate::{
-    GenerateError, GenerateOptions, Generated, Generator, GeneratorBuffers, Prompt, StopReason,
+    GenerateError, GenerateOptions, Generated, Generator, GeneratorBuffers, Mask, Prompt, Sink,
+    StopReason,
 };
 pub use prefix::PrefixError;
 pub use step::Progress;

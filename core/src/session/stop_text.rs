@@ -2,7 +2,7 @@
 
 use core::ops::ControlFlow;
 
-use super::generate::{GenerateError, StopReason};
+use super::generate::{GenerateError, Sink, StopReason};
 
 /// Bytes that [`GeneratorBuffers::held`](super::GeneratorBuffers::held) needs for these stop texts;
 /// 0 if there are none.
@@ -59,11 +59,7 @@ impl<'t, 'b> Matcher<'t, 'b> {
 
     /// Takes whole characters; breaks off where a stop text is complete, with all text before it
     /// passed on, or where the sink does.
-    pub(super) fn push(
-        &mut self,
-        bytes: &[u8],
-        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> ControlFlow<StopReason> {
+    pub(super) fn push(&mut self, bytes: &[u8], sink: &mut Sink<'_>) -> ControlFlow<StopReason> {
         if self.stop_texts.is_empty() {
             return sink(bytes).map_break(|()| StopReason::Sink);
         }
@@ -82,7 +78,7 @@ impl<'t, 'b> Matcher<'t, 'b> {
         ControlFlow::Continue(())
     }
 
-    fn look(&mut self, sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> ControlFlow<StopReason> {
+    fn look(&mut self, sink: &mut Sink<'_>) -> ControlFlow<StopReason> {
         let held = self.held.get(..self.len).unwrap_or_default();
         let mut texts = self.stop_texts.iter();
         if let Some(index) = texts.position(|text| held.ends_with(text.as_bytes())) {
@@ -106,10 +102,7 @@ impl<'t, 'b> Matcher<'t, 'b> {
     }
 
     /// Passes on what waits.
-    pub(super) fn finish(
-        &mut self,
-        sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>,
-    ) -> ControlFlow<()> {
+    pub(super) fn finish(&mut self, sink: &mut Sink<'_>) -> ControlFlow<()> {
         let held = self.held.get(..self.len).unwrap_or_default();
         self.len = 0;
         if held.is_empty() {
@@ -119,7 +112,7 @@ impl<'t, 'b> Matcher<'t, 'b> {
     }
 }
 
-fn pass(bytes: &[u8], sink: &mut dyn FnMut(&[u8]) -> ControlFlow<()>) -> ControlFlow<StopReason> {
+fn pass(bytes: &[u8], sink: &mut Sink<'_>) -> ControlFlow<StopReason> {
     if bytes.is_empty() {
         return ControlFlow::Continue(());
     }
