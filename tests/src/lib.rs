@@ -2,6 +2,7 @@
 
 pub mod cases;
 mod command;
+pub mod reference;
 mod shared;
 mod walk;
 
