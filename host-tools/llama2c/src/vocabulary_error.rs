@@ -231,11 +231,13 @@ impl fmt::Display for Warning {
                 count,
                 first,
                 second,
-            } => write!(
-                f,
-                "{count} tokens repeat the text of another, as {second} does that of {first}; the \
-                 lower id is the one that is found"
-            ),
+            } => {
+                write!(f, "token {second} repeats the text of token {first}")?;
+                if *count > 1 {
+                    write!(f, ", and {} more do the like", count - 1)?;
+                }
+                write!(f, "; the lowest id is the one that is found")
+            }
             Self::Context { context, seq_len } => write!(
                 f,
                 "the context of {context} is more than the {seq_len} positions of the training"

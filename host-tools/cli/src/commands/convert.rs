@@ -149,7 +149,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     };
     for warning in conversion.warnings() {
-        words(&format!("warning: {warning}"));
+        words(&format!("smidgen: warning: {warning}"));
     }
     let written = if output.as_os_str() == "-" {
         conversion.write_to(&mut io::stdout().lock())
@@ -178,6 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .map(ToString::to_string)
             .collect();
         let report = json!({
+            "schema": 1,
             "checkpoint": {
                 "path": shown(input),
                 "version": checkpoint.version().number(),
