@@ -1,5 +1,7 @@
 //! `cargo xtask bench`: measurements, each beside what others need for the same.
 
+mod convert;
+
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -10,6 +12,8 @@ use crate::process::{cargo, run as run_command};
 pub(crate) enum Bench {
     /// How long it takes to parse GGUF, and how that grows.
     Gguf,
+    /// Time and memory of a conversion, beside a copy of the same file.
+    Convert,
 }
 
 pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
@@ -18,6 +22,7 @@ pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
             let words = ["bench", "--package", "smidgen-core", "--bench", "gguf"];
             run_command(&mut cargo(words))?;
         }
+        Bench::Convert => return convert::run(),
     }
     Ok(ExitCode::SUCCESS)
 }
