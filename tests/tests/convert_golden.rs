@@ -164,12 +164,12 @@ fn the_old_spelling_makes_the_same_file() {
         &["--llama2c-output-model", "dashes.gguf"],
     );
     words(
-        "--copy_vocab_from_model",
+        "--copy_vocab-from_model",
         "--llama2c_model",
-        &["--llama2c_output_model", "underscores.gguf"],
+        &["--llama2c_output_model=under_scores.gguf"],
     );
     words("--copy-vocab-from-model", "--llama2c-model", &[]);
-    for name in ["dashes.gguf", "underscores.gguf", "ak_llama_model.gguf"] {
+    for name in ["dashes.gguf", "under_scores.gguf", "ak_llama_model.gguf"] {
         assert!(std::fs::read(smidgen.path(name)).unwrap() == new, "{name}");
     }
 }

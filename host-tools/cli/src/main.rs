@@ -5,7 +5,7 @@ mod engine;
 mod output;
 mod sampling;
 
-use std::{error::Error, io, process::ExitCode};
+use std::{error::Error, ffi::OsString, io, process::ExitCode};
 
 use anstream::ColorChoice;
 use clap::{Parser, ValueEnum, error::ErrorKind};
@@ -44,7 +44,7 @@ impl From<Color> for ColorChoice {
 }
 
 fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::try_parse_from(with_dashes(std::env::args_os())) {
         Ok(cli) => cli,
         Err(error) => return usage(&error),
     };
@@ -58,6 +58,22 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The arguments with `-` for every `_` in the names of options, which llama.cpp's tools take alike.
+fn with_dashes(args: impl Iterator<Item = OsString>) -> impl Iterator<Item = OsString> {
+    let mut only_operands = false;
+    args.map(move |arg| {
+        only_operands |= arg == "--";
+        match arg.to_str() {
+            Some(text) if text.starts_with("--") && !only_operands => {
+                let end = text.find('=').unwrap_or(text.len());
+                let (name, value) = text.split_at(end);
+                format!("{}{value}", name.replace('_', "-")).into()
+            }
+            _ => arg,
+        }
+    })
 }
 
 /// Help and version as clap prints them; what is wrong with the command line as one line, clap's

@@ -1,39 +1,51 @@
 //! `smidgen convert`: a llama2.c checkpoint becomes a GGUF.
 
 use std::{
-    io::{self, IsTerminal, Write},
+    io::{self, IsTerminal},
     path::{Path, PathBuf},
     process::ExitCode,
 };
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use serde_json::json;
 use smidgen_io::{FileBytes, Overwrite, same_file};
 use smidgen_llama2c::{
     Checkpoint, ConvertError, Options, Version, Vocabulary, VocabularySource, WeightType, convert,
 };
 
+use crate::output;
+
 /// Where llama.cpp's converter writes to when nothing is said.
 const OLD_DEFAULT_OUTPUT: &str = "ak_llama_model.gguf";
 
-#[derive(Debug, clap::Args)]
-#[command(after_help = "\
+const HELP: &str = "\
+The checkpoint's version (legacy, 1 or 2) is told by its content, and its length must be exactly
+what its header asks for. Int8 weights of version 2 are multiplied out.
+
 The spelling of llama-convert-llama2c-to-ggml is understood as well:
   smidgen convert --copy-vocab-from-model VOCAB --llama2c-model CHECKPOINT \\
-    --llama2c-output-model GGUF")]
+    --llama2c-output-model GGUF
+
+With --json: {\"schema\": 1, \"checkpoint\": {\"path\", \"version\", \"group_size\", \"dim\",
+\"hidden_dim\", \"n_layers\", \"n_heads\", \"n_kv_heads\", \"vocab_size\", \"seq_len\",
+\"shared_classifier\"}, \"vocab\": {\"path\", \"format\", \"tokens\"}, \"output\": {\"path\", \"type\",
+\"tensors\", \"context\", \"bytes\"}, \"warnings\"}; \"format\" is \"tokenizer.bin\" or \"gguf\", and
+\"group_size\" is null but in version 2.";
+
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = HELP)]
 pub(crate) struct Args {
     /// The llama2.c checkpoint, of any version; `-` reads standard input.
     #[arg(required_unless_present = "llama2c_model")]
     checkpoint: Option<PathBuf>,
 
     /// The checkpoint, in llama.cpp's spelling.
-    #[arg(long, alias = "llama2c_model", hide = true, value_name = "FILE")]
+    #[arg(long, hide = true, value_name = "FILE")]
     #[arg(conflicts_with = "checkpoint")]
     llama2c_model: Option<PathBuf>,
 
     /// The vocabulary: a tokenizer.bin of llama2.c, or a GGUF whose tokenizer is `llama`.
-    #[arg(long, value_name = "FILE")]
-    #[arg(aliases = ["copy-vocab-from-model", "copy_vocab_from_model"])]
+    #[arg(long, value_name = "FILE", alias = "copy-vocab-from-model")]
     vocab: PathBuf,
 
     /// The GGUF to write; `-` writes to standard output.
@@ -41,7 +53,7 @@ pub(crate) struct Args {
         short,
         long,
         value_name = "FILE",
-        aliases = ["llama2c-output-model", "llama2c_output_model"],
+        alias = "llama2c-output-model",
         required_unless_present = "llama2c_model"
     )]
     output: Option<PathBuf>,
@@ -113,17 +125,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Type::F32 => WeightType::F32,
         Type::F16 => WeightType::F16,
         Type::Bf16 => WeightType::BF16,
-        Type::Q8_0 => bail!(
-            "--type q8_0: convert does not quantize yet\n\
-             hint: convert to f32, then quantize the result"
-        ),
+        Type::Q8_0 => {
+            return Err(output::hinted(
+                anyhow!("--type q8_0: convert does not quantize yet"),
+                "f16 and bf16 halve the size",
+            ));
+        }
     };
     let Some(input) = args.checkpoint.as_ref().or(args.llama2c_model.as_ref()) else {
         bail!("no checkpoint given");
     };
-    let output = args.output.as_deref();
-    let output = output.unwrap_or(Path::new(OLD_DEFAULT_OUTPUT));
-    check_paths(args, input, output)?;
+    let target = args.output.as_deref();
+    let target = target.unwrap_or(Path::new(OLD_DEFAULT_OUTPUT));
+    check_paths(args, input, target)?;
 
     let checkpoint_bytes = FileBytes::open(input)?;
     let checkpoint = Checkpoint::parse(&checkpoint_bytes).with_context(|| shown(input))?;
@@ -143,15 +157,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         rope_base: args.rope_base,
     };
     let mut conversion = convert(&checkpoint, &vocabulary, &options)?;
-    let words = |text: &str| {
-        if !args.quiet {
-            eprintln!("{text}");
+    if !args.quiet {
+        for warning in conversion.warnings() {
+            output::warn(warning);
         }
-    };
-    for warning in conversion.warnings() {
-        words(&format!("smidgen: warning: {warning}"));
     }
-    let written = if output.as_os_str() == "-" {
+    let written = if target.as_os_str() == "-" {
         conversion.write_to(&mut io::stdout().lock())
     } else {
         let overwrite = if args.force {
@@ -159,7 +170,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         } else {
             Overwrite::Refuse
         };
-        conversion.write_file(output, overwrite)
+        conversion.write_file(target, overwrite)
     };
     let written = match written {
         // Which weight is at fault says the error; that it is the checkpoint's, we do.
@@ -204,7 +215,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
                 "tokens": vocabulary.len(),
             },
             "output": {
-                "path": shown(output),
+                "path": shown(target),
                 "type": ty.ggml_type().to_string(),
                 "tensors": tensors,
                 "context": context,
@@ -212,36 +223,40 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             },
             "warnings": warnings,
         });
-        writeln!(io::stdout(), "{report:#}")?;
-    } else {
-        words(&format!(
-            "{}: {tensors} tensors ({}), {} tokens, context {context}, {written} bytes",
-            shown(output),
+        output::print_json(&report)?;
+    } else if !args.quiet {
+        eprintln!(
+            "{}: {tensors} tensors ({}), {} tokens, context {context}, {}",
+            shown(target),
             ty.ggml_type(),
             vocabulary.len(),
-        ));
+            output::human_bytes(written),
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// What no file's content can make right.
-fn check_paths(args: &Args, input: &Path, output: &Path) -> anyhow::Result<()> {
+fn check_paths(args: &Args, input: &Path, target: &Path) -> anyhow::Result<()> {
     let is_stream = |path: &Path| path.as_os_str() == "-";
     if is_stream(input) && is_stream(&args.vocab) {
         bail!("checkpoint and vocabulary cannot both be read from standard input");
     }
-    if is_stream(output) {
+    if is_stream(target) {
         if args.json {
             bail!("--json and --output - would both write to standard output");
         }
         if io::stdout().is_terminal() {
-            bail!("a GGUF is not written to a terminal\nhint: name a file with --output");
+            return Err(output::hinted(
+                anyhow!("a GGUF is not written to a terminal"),
+                "name a file with --output",
+            ));
         }
         return Ok(());
     }
     for path in [input, &args.vocab] {
-        if same_file(path, output) {
-            bail!("{}: input and output are the same file", output.display());
+        if same_file(path, target) {
+            bail!("{}: input and output are the same file", target.display());
         }
     }
     Ok(())
