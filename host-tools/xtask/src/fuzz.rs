@@ -66,10 +66,9 @@ fn feed(target: &str, seconds: u32) -> Result<()> {
         &["fuzz", "run", "--fuzz-dir", "core/fuzz", target],
     );
     fuzz.arg(&corpus).arg("--");
-    run_command(
-        fuzz.arg(format!("-max_total_time={seconds}"))
-            .arg("-timeout=5"),
-    )
+    fuzz.arg(format!("-max_total_time={seconds}"));
+    // What is wrong with a long file is wrong with a short one; those are fed more often.
+    run_command(fuzz.args(["-max_len=4096", "-timeout=5", "-print_final_stats=1"]))
 }
 
 /// Copies the GGUF files of all cases into `corpus`.

@@ -76,6 +76,8 @@ const PORTABLE_TESTS: &[&str] = &["parser_cases", "sampler_cases", "tokenizer_go
 const TOO_LONG_FOR_MIRI: &[&str] = &[
     // A thousand names, each compared with each.
     "gguf::parse::tests::scratch_is_asked_for_by_name",
+    // All 65,536 of them.
+    "quant::f16::tests::every_number_is_that_of_the_half_crate",
 ];
 
 fn fmt() -> Result<Outcome> {
