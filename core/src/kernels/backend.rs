@@ -22,6 +22,9 @@ enum Kind {
     /// Made only where AVX2 and F16C were found.
     #[cfg(target_arch = "x86_64")]
     Avx2,
+    /// Made only where AVX-VNNI was found, and what AVX2 asks for.
+    #[cfg(target_arch = "x86_64")]
+    AvxVnni,
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Neon,
     /// Made only where the dot product extension was found.
@@ -94,7 +97,25 @@ fn form(ty: GgmlType) -> Option<(ActivationKind, usize, usize)> {
     })
 }
 
-/// Whether this processor has what the back end for x86-64 is written in.
+/// Whether this processor has AVX-VNNI; the system keeps its registers if it keeps those of AVX2.
+#[cfg(target_arch = "x86_64")]
+fn has_avx_vnni() -> bool {
+    #[cfg(any(test, feature = "std"))]
+    let found = {
+        // Leaf 7.1 exists if leaf 7.0 says so in EAX; AVX-VNNI is bit 4 of its EAX.
+        #[allow(unused_unsafe)] // Safe in newer Rust.
+        // SAFETY: every processor with AVX2 has CPUID and leaf 7.
+        unsafe {
+            use core::arch::x86_64::__cpuid_count;
+            __cpuid_count(7, 0).eax >= 1 && __cpuid_count(7, 1).eax & (1 << 4) != 0
+        }
+    };
+    #[cfg(not(any(test, feature = "std")))]
+    let found = cfg!(target_feature = "avxvnni");
+    found
+}
+
+/// Whether this processor has what the back ends for x86-64 are written in.
 #[cfg(target_arch = "x86_64")]
 fn has_avx2() -> bool {
     #[cfg(any(test, feature = "std"))]
@@ -130,6 +151,8 @@ impl Backend {
             Some(Kind::Scalar),
             #[cfg(target_arch = "x86_64")]
             has_avx2().then_some(Kind::Avx2),
+            #[cfg(target_arch = "x86_64")]
+            (has_avx2() && has_avx_vnni()).then_some(Kind::AvxVnni),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Some(Kind::Neon),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -145,6 +168,8 @@ impl Backend {
             Kind::Scalar => "scalar",
             #[cfg(target_arch = "x86_64")]
             Kind::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Kind::AvxVnni => "avxvnni",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon => "neon",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
@@ -166,7 +191,7 @@ impl Backend {
             Kind::Scalar => scalar::quantize_q8(x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
-            Kind::Avx2 => unsafe { x86::quantize_q8(x, out) },
+            Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8(x, out),
         }
@@ -180,7 +205,7 @@ impl Backend {
             Kind::Scalar => scalar::quantize_q8k(x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
-            Kind::Avx2 => unsafe { x86::quantize_q8k(x, out) },
+            Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8k(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8k(x, out),
         }
@@ -216,7 +241,10 @@ impl Backend {
             Kind::Scalar => scalar::matmul(ty, weights, shape, x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
-            Kind::Avx2 => unsafe { x86::matmul(ty, weights, shape, x, out) },
+            Kind::Avx2 => unsafe { x86::matmul::<x86::Avx2>(ty, weights, shape, x, out) },
+            #[cfg(target_arch = "x86_64")]
+            // SAFETY: this kind exists only where its instructions were found.
+            Kind::AvxVnni => unsafe { x86::matmul::<x86::AvxVnni>(ty, weights, shape, x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             // SAFETY: every processor of this target has NEON.
             Kind::Neon => unsafe { neon::matmul::<neon::Neon>(ty, weights, shape, x, out) },

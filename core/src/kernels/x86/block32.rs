@@ -5,71 +5,50 @@ use core::marker::PhantomData;
 
 use super::super::backend::Shape;
 use super::super::eight_rows::{self, EightRows};
+use super::dot::Dot;
 use crate::quant::Q8Act;
 
-/// How the blocks of a type are multiplied.
-///
-/// A register holds half a block of two rows, `a` in its lower lane and `b` in its upper one, and
-/// so do all sums; in the end the rows stand in the order 0 to 7 if the pairs are 0 and 4, 1 and
-/// 5, 2 and 6, 3 and 7.
-pub(super) trait Dot32 {
+/// How the blocks of a type unpack.
+pub(super) trait Unpack32 {
     /// Bytes of a block, which begins with its f16 scale.
     const BYTES: usize;
     /// Whether an f16 minimum follows the scale.
     const HAS_MIN: bool;
     /// What [`load`](Self::load) has added to the quants.
     const OFFSET: i32;
+    /// How large quants are after that: 4 or 5 bits without sign, or 8 for signed bytes.
+    const BITS: u32;
 
-    /// The quants of two blocks.
-    type Quants: Copy;
-
-    /// Unpacks the quants of the blocks at `a` and `b`.
+    /// Unpacks the quants of the blocks at `a`, in the lower lanes, and at `b`, in the upper ones.
     ///
     /// # Safety
     ///
     /// AVX2 is there, and `BYTES` bytes can be read at `a` and at `b`.
-    unsafe fn load(a: *const u8, b: *const u8) -> Self::Quants;
-
-    /// The sums of the products of two blocks with the halves of a block of activations, each half
-    /// in both lanes.
-    ///
-    /// # Safety
-    ///
-    /// AVX2 is there.
-    unsafe fn dot(quants: Self::Quants, x: [__m256i; 2]) -> __m256i;
-
-    /// Joins the sums of two pairs.
-    ///
-    /// # Safety
-    ///
-    /// AVX2 is there.
-    unsafe fn join(ab: __m256i, cd: __m256i) -> __m256i;
-
-    /// Joins what [`join`](Self::join) has given into 8 sums of 32 bits.
-    ///
-    /// # Safety
-    ///
-    /// AVX2 is there.
-    unsafe fn finish(abcd: __m256i, efgh: __m256i) -> __m256i;
+    unsafe fn load(a: *const u8, b: *const u8) -> [__m256i; 2];
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
 ///
 /// # Safety
 ///
-/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
+/// The instructions of `D` and F16C are there, and the lengths of the slices are those of `shape`.
 #[inline(never)] // Each type by itself: all in one function leaves too few registers.
 #[target_feature(enable = "avx2,f16c")]
-pub(super) unsafe fn matmul<K: Dot32>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
+pub(super) unsafe fn matmul<K: Unpack32, D: Dot>(
+    weights: &[u8],
+    shape: Shape,
+    x: &[Q8Act],
+    out: &mut [f32],
+) {
     // SAFETY: the caller's promises.
-    unsafe { eight_rows::matmul::<Blocks<K>, 4>(weights, shape, x, out) }
+    unsafe { eight_rows::matmul::<Blocks<K, D>, 4>(weights, shape, x, out) }
 }
 
-/// Rows of blocks of type `K`.
-struct Blocks<K>(PhantomData<K>);
+/// Rows of blocks of type `K`, multiplied by `D`.
+struct Blocks<K, D>(PhantomData<(K, D)>);
 
 // SAFETY: `Sums` is a register of eight f32.
-unsafe impl<K: Dot32> EightRows for Blocks<K> {
+unsafe impl<K: Unpack32, D: Dot> EightRows for Blocks<K, D> {
     type X = Q8Act;
     type Sums = __m256;
 
@@ -81,7 +60,7 @@ unsafe impl<K: Dot32> EightRows for Blocks<K> {
         x: *const Q8Act,
     ) -> [__m256; T] {
         // SAFETY: the caller's promises.
-        unsafe { multiply::<K, T>(w, stride, blocks, x) }
+        unsafe { multiply::<K, D, T>(w, stride, blocks, x) }
     }
 }
 
@@ -90,11 +69,11 @@ unsafe impl<K: Dot32> EightRows for Blocks<K> {
 ///
 /// # Safety
 ///
-/// AVX2 and F16C are there, `blocks * K::BYTES` bytes can be read at `w + r * stride` for each `r`
+/// The instructions of `D` and F16C are there, `blocks * K::BYTES` bytes can be read at `w + r * stride` for each `r`
 /// of 0..8, and `T * blocks` blocks at `x`.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-unsafe fn multiply<K: Dot32, const T: usize>(
+unsafe fn multiply<K: Unpack32, D: Dot, const T: usize>(
     w: *const u8,
     stride: usize,
     blocks: usize,
@@ -115,23 +94,26 @@ unsafe fn multiply<K: Dot32, const T: usize>(
                     _mm256_broadcastsi128_si256(_mm_loadu_si128(qs.add(1))),
                 ]
             });
+            // Two rows in one register, so that all stand in order in the end.
             let pair = |r: usize| {
-                let quants = K::load(row(r), row(r + 4));
-                let sums: [__m256i; T] = core::array::from_fn(|t| K::dot(quants, halves[t]));
+                let quants = D::prepare(K::BITS, K::load(row(r), row(r + 4)));
+                let sums: [__m256i; T] =
+                    core::array::from_fn(|t| D::products(K::BITS, quants, halves[t]));
                 sums
             };
             let two = |r: usize| {
                 let (a, b) = (pair(r), pair(r + 1));
-                let sums: [__m256i; T] = core::array::from_fn(|t| K::join(a[t], b[t]));
+                let sums: [__m256i; T] = core::array::from_fn(|t| D::join(K::BITS, a[t], b[t]));
                 sums
             };
             let (low, high) = (two(0), two(2));
             let scales = words(core::array::from_fn(|r| row(r).cast()));
             let d = _mm256_cvtph_ps(scales[0]);
+            let offset = K::OFFSET + if K::BITS == 8 { D::OFFSET } else { 0 };
             for t in 0..T {
-                let mut isum = K::finish(low[t], high[t]);
-                if K::OFFSET != 0 {
-                    isum = _mm256_sub_epi32(isum, _mm256_set1_epi32(K::OFFSET * x[t].sum));
+                let mut isum = D::finish(K::BITS, low[t], high[t]);
+                if offset != 0 {
+                    isum = _mm256_sub_epi32(isum, _mm256_set1_epi32(offset * x[t].sum));
                 }
                 let dx = _mm256_set1_ps(x[t].d);
                 let mut part = _mm256_mul_ps(_mm256_mul_ps(d, dx), _mm256_cvtepi32_ps(isum));

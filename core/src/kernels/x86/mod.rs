@@ -1,14 +1,16 @@
-//! x86-64 with AVX2 and F16C.
+//! x86-64 with AVX2 and F16C, and with AVX-VNNI where that makes a difference.
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop)] // Constant ranges that index several arrays.
 
 mod block256;
 mod block32;
+mod dot;
 mod float;
 mod k_types;
 mod quantize;
 mod types32;
 
+pub(super) use dot::{Avx2, AvxVnni};
 pub(super) use quantize::{quantize_q8, quantize_q8k};
 
 use super::backend::Shape;
@@ -19,8 +21,8 @@ use crate::quant::Activations;
 ///
 /// # Safety
 ///
-/// AVX2 and F16C are there, and the lengths of the slices are those of `shape`.
-pub(super) unsafe fn matmul(
+/// The instructions of `D` and F16C are there, and the lengths of the slices are those of `shape`.
+pub(super) unsafe fn matmul<D: dot::Dot>(
     ty: GgmlType,
     weights: &[u8],
     shape: Shape,
@@ -34,12 +36,12 @@ pub(super) unsafe fn matmul(
             (T::F32, A::F32(x)) => float::matmul::<float::F32>(weights, shape, x, out),
             (T::F16, A::F32(x)) => float::matmul::<float::F16>(weights, shape, x, out),
             (T::BF16, A::F32(x)) => float::matmul::<float::Bf16>(weights, shape, x, out),
-            (T::Q8_0, A::Q8(x)) => block32::matmul::<types32::Q8_0>(weights, shape, x, out),
-            (T::Q4_0, A::Q8(x)) => block32::matmul::<types32::Q4_0>(weights, shape, x, out),
-            (T::Q4_1, A::Q8(x)) => block32::matmul::<types32::Q4_1>(weights, shape, x, out),
-            (T::Q5_0, A::Q8(x)) => block32::matmul::<types32::Q5_0>(weights, shape, x, out),
-            (T::Q5_1, A::Q8(x)) => block32::matmul::<types32::Q5_1>(weights, shape, x, out),
-            (T::IQ4_NL, A::Q8(x)) => block32::matmul::<types32::Iq4Nl>(weights, shape, x, out),
+            (T::Q8_0, A::Q8(x)) => block32::matmul::<types32::Q8_0, D>(weights, shape, x, out),
+            (T::Q4_0, A::Q8(x)) => block32::matmul::<types32::Q4_0, D>(weights, shape, x, out),
+            (T::Q4_1, A::Q8(x)) => block32::matmul::<types32::Q4_1, D>(weights, shape, x, out),
+            (T::Q5_0, A::Q8(x)) => block32::matmul::<types32::Q5_0, D>(weights, shape, x, out),
+            (T::Q5_1, A::Q8(x)) => block32::matmul::<types32::Q5_1, D>(weights, shape, x, out),
+            (T::IQ4_NL, A::Q8(x)) => block32::matmul::<types32::Iq4Nl, D>(weights, shape, x, out),
             (T::Q2_K, A::Q8K(x)) => block256::matmul::<k_types::Q2K>(weights, shape, x, out),
             (T::Q3_K, A::Q8K(x)) => block256::matmul::<k_types::Q3K>(weights, shape, x, out),
             (T::Q4_K, A::Q8K(x)) => block256::matmul::<k_types::Q4K>(weights, shape, x, out),
