@@ -300,6 +300,24 @@ fn the_penalty_changes_the_greedy_choice() {
 }
 
 #[test]
+fn what_cannot_be_compared_is_named() {
+    let greedy = |logits: &[f32]| {
+        SamplerSettings::GREEDY.choose(&mut logits.to_vec(), &[], &mut [], || unreachable!())
+    };
+    let (nan, inf) = (f32::NAN, f32::INFINITY);
+    assert_eq!(
+        greedy(&[1.0, 3.0, nan, 5.0]),
+        Err(SampleError::Nan { id: 2 })
+    );
+    assert_eq!(greedy(&[inf, -nan]), Err(SampleError::Nan { id: 1 }));
+    let (first, second) = (1, 3);
+    assert_eq!(
+        greedy(&[2.0, inf, 1.0, inf]),
+        Err(SampleError::Infinite { first, second })
+    );
+}
+
+#[test]
 fn forbidden_tokens_are_never_chosen() {
     let mut sampler = Sampler::new(SamplerSettings::default(), 3).unwrap();
     let mut plain = Sampler::new(SamplerSettings::LLAMA2C, 3).unwrap();

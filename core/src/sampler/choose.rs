@@ -179,24 +179,29 @@ fn draw(weights: impl Iterator<Item = (u32, f32)>, target: f32) -> Option<u32> {
 
 /// The token with the highest logit, of equals the lowest id, and that logit.
 fn likeliest(logits: &[f32]) -> Result<(u32, f32), SampleError> {
-    let mut best: Option<(u32, f32)> = None;
+    let first = *logits.first().ok_or(SampleError::Empty)?;
+    let mut best = (0, first);
     for (id, logit) in (0u32..).zip(logits.iter().copied()) {
+        // NaN, which is not ordered, is never passed over: not as a logit, nor as the first best.
+        if logit <= best.1 {
+            continue;
+        }
         if logit.is_nan() {
             return Err(SampleError::Nan { id });
         }
-        match best {
-            Some((first, f32::INFINITY)) if logit == f32::INFINITY => {
-                return Err(SampleError::Infinite { first, second: id });
-            }
-            Some((_, highest)) if logit <= highest => {}
-            _ => best = Some((id, logit)),
-        }
+        best = (id, logit);
     }
     match best {
-        None => Err(SampleError::Empty),
-        Some((_, f32::NEG_INFINITY)) => Err(SampleError::AllForbidden),
-        Some(best) => Ok(best),
+        (_, f32::NEG_INFINITY) => return Err(SampleError::AllForbidden),
+        (first, f32::INFINITY) => {
+            let mut infinite = (0u32..).zip(logits).filter(|(_, x)| **x == f32::INFINITY);
+            if let Some((second, _)) = infinite.nth(1) {
+                return Err(SampleError::Infinite { first, second });
+            }
+        }
+        _ => {}
     }
+    Ok(best)
 }
 
 /// Why no token can be chosen.

@@ -3,6 +3,17 @@
 //!
 //! [`SamplerSettings::choose`] is the chain without chance: it is given the coin. [`Sampler`] adds
 //! the generator.
+//!
+//! ```
+//! use smidgen_core::sampler::{Sampler, SamplerSettings};
+//!
+//! let mut sampler = Sampler::new(SamplerSettings::default(), 42)?;
+//! let mut logits = [0.1, 2.5, -1.0, f32::NEG_INFINITY]; // as a model gives them
+//! let recent = [1, 0];
+//! let id = sampler.sample(&mut logits, &recent, &mut [0; 40]).unwrap();
+//! assert!(id < 3);
+//! # Ok::<(), smidgen_core::sampler::SettingsError>(())
+//! ```
 
 mod choose;
 mod descending;
