@@ -205,6 +205,8 @@ impl Vocabulary<'_> {
             found,
         })?;
         merger.merge(|pair| self.score(self.find_bytes(pair)?));
+        // Whatever was merged is a token, so only single characters may be none: there is nothing
+        // to take apart again.
         for symbol in merger.symbols() {
             if let Some(id) = self.find_bytes(symbol.clone()) {
                 emit(id);
