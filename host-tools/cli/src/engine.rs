@@ -59,6 +59,14 @@ pub(crate) enum Kv {
     Q8Row,
 }
 
+impl Kv {
+    /// As it is written on the command line.
+    pub(crate) fn name(self) -> String {
+        let value = self.to_possible_value();
+        value.map_or_else(String::new, |value| value.get_name().to_owned())
+    }
+}
+
 impl From<Kv> for KvType {
     fn from(kv: Kv) -> Self {
         match kv {

@@ -2,6 +2,7 @@
 
 mod commands;
 mod engine;
+mod ids;
 mod output;
 mod sampling;
 

@@ -4,11 +4,17 @@ use std::process::ExitCode;
 
 use clap::Subcommand;
 
+mod bench;
 mod completions;
 mod convert;
+mod detokenize;
 mod inspect;
+mod logits;
 mod man;
+mod perplexity;
 mod run;
+mod sample;
+mod tokenize;
 mod verify;
 
 #[derive(Debug, Subcommand)]
@@ -22,6 +28,18 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Tell a story: continue a text.
     Run(run::Args),
+    /// Split a text into the tokens of a model's vocabulary.
+    Tokenize(tokenize::Args),
+    /// Print the text that token ids stand for.
+    Detokenize(detokenize::Args),
+    /// Write the logits behind token ids as raw f32.
+    Logits(logits::Args),
+    /// Choose a token from given logits.
+    Sample(sample::Args),
+    /// Measure how well a model foretells a text.
+    Perplexity(perplexity::Args),
+    /// Measure how fast models run.
+    Bench(bench::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Print a page of the manual.
@@ -36,6 +54,12 @@ impl Command {
             Self::Inspect(args) => inspect::run(&args),
             Self::Verify(args) => verify::run(&args),
             Self::Run(args) => run::run(args),
+            Self::Tokenize(args) => tokenize::run(args),
+            Self::Detokenize(args) => detokenize::run(&args),
+            Self::Logits(args) => logits::run(&args),
+            Self::Sample(args) => sample::run(&args),
+            Self::Perplexity(args) => perplexity::run(&args),
+            Self::Bench(args) => bench::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

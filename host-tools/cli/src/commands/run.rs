@@ -11,7 +11,6 @@ use std::{
 };
 
 use anyhow::{Context, bail};
-use clap::{ValueEnum, builder::PossibleValue};
 use smidgen_core::{
     LogitsHash,
     sampler::{Sampler, SamplerSettings},
@@ -362,8 +361,6 @@ impl Report {
             StopReason::StopText { .. } => "a stop text",
             StopReason::ContextFull | StopReason::Sink => "no reader",
         };
-        let kv = self.kv.to_possible_value();
-        let kv = kv.as_ref().map_or("", PossibleValue::get_name);
         let mut table = Table::new(&[Align::Left, Align::Right, Align::Left]);
         let mut row = |name: &str, value: String, note: String| {
             table.row([name.to_owned(), value, note]);
@@ -389,7 +386,7 @@ impl Report {
         );
         row("ended by", String::new(), stop.to_owned());
         row("model", human_bytes(self.file_bytes), "mapped".to_owned());
-        row("KV cache", bytes(self.plan.kv_bytes), kv.to_owned());
+        row("KV cache", bytes(self.plan.kv_bytes), self.kv.name());
         row(
             "activations",
             bytes(self.plan.activation_bytes()),
