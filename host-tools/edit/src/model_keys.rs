@@ -2,11 +2,15 @@
 
 use smidgen_core::gguf::{Value, ValueType, keys};
 
+use crate::TypeSpec;
+
 /// What a known key's value must be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
     String,
     Integer,
+    /// An integer that is not 0.
+    Count,
     Float,
     Bool,
     /// One integer for all layers, or one a layer.
@@ -67,11 +71,9 @@ impl Expected {
 
     fn model(key: &str) -> Option<Self> {
         Some(match key {
+            "block_count" | "context_length" | "embedding_length" => Self::Count,
             "attention.key_length"
             | "attention.value_length"
-            | "block_count"
-            | "context_length"
-            | "embedding_length"
             | "expert_count"
             | "expert_used_count"
             | "rope.dimension_count"
@@ -89,6 +91,20 @@ impl Expected {
         })
     }
 
+    /// The type that writers give such a value; `None` where they differ.
+    pub(crate) fn usual_type(self) -> Option<TypeSpec> {
+        Some(match self {
+            Self::String => TypeSpec::One(ValueType::String),
+            Self::Integer | Self::Count | Self::IntegerPerLayer => TypeSpec::One(ValueType::U32),
+            Self::Float => TypeSpec::One(ValueType::F32),
+            Self::Bool => TypeSpec::One(ValueType::Bool),
+            Self::Strings => TypeSpec::Array(ValueType::String),
+            Self::Floats => TypeSpec::Array(ValueType::F32),
+            Self::Integers => TypeSpec::Array(ValueType::I32),
+            Self::Index => return None,
+        })
+    }
+
     /// Whether the value is as it must be.
     pub(crate) fn fits(self, value: &Value<'_>) -> bool {
         let elements = match value {
@@ -99,6 +115,7 @@ impl Expected {
         match self {
             Self::String => matches!(value, Value::String(_)),
             Self::Integer => value.as_integer().is_some_and(|n| n >= 0),
+            Self::Count => value.as_integer().is_some_and(|n| n > 0),
             Self::Float => matches!(value, Value::F32(_) | Value::F64(_)),
             Self::Bool => matches!(value, Value::Bool(_)),
             Self::IntegerPerLayer => value.as_integer().is_some_and(|n| n >= 0) || integers,
@@ -114,6 +131,7 @@ impl Expected {
         match self {
             Self::String => "a string",
             Self::Integer => "an integer that is not negative",
+            Self::Count => "an integer above 0",
             Self::Float => "a float",
             Self::Bool => "a bool",
             Self::IntegerPerLayer => "an integer that is not negative, or an array of integers",
@@ -136,7 +154,7 @@ pub(crate) fn type_words(value: &Value<'_>) -> String {
         Value::Array(array) => format!("an array of {}", array.element_type()),
         Value::String(_) => String::from("a string"),
         other => match other.as_integer() {
-            Some(n) if n < 0 => n.to_string(),
+            Some(n) if n <= 0 => n.to_string(),
             _ => format!("a {}", other.value_type()),
         },
     }

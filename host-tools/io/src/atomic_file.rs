@@ -8,7 +8,7 @@ use std::{
 
 use tempfile::NamedTempFile;
 
-use crate::Error;
+use crate::{Error, FileBytes};
 
 /// What to do when the output exists.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,6 +104,17 @@ impl AtomicFile {
     pub fn file_mut(&mut self) -> io::Result<&mut File> {
         self.writer.flush()?;
         Ok(self.writer.get_mut().as_file_mut())
+    }
+
+    /// What has been written so far, to be checked before the file gets its name.
+    ///
+    /// # Errors
+    /// Flushing or mapping fails.
+    pub fn written(&mut self) -> Result<FileBytes, Error> {
+        let path = self.path.clone();
+        let file = self.file_mut();
+        file.and_then(|file| FileBytes::of_file(file, &path))
+            .map_err(|source| Error::Write { path, source })
     }
 
     /// Puts the bytes on the disk and gives the file its name.

@@ -2,14 +2,14 @@
 
 use std::{
     fs::File,
-    io::{self, Read},
+    io::{self, Read, Seek, SeekFrom, Write},
     ops::Deref,
     path::{Path, PathBuf},
 };
 
 use smidgen_core::gguf::Gguf;
 
-use crate::Error;
+use crate::{Error, copy_range::copy_range};
 
 /// The bytes of a file, and its path for messages.
 #[derive(Debug)]
@@ -20,7 +20,12 @@ pub struct FileBytes {
 
 #[derive(Debug)]
 enum Bytes {
-    Mapped(memmap2::Mmap),
+    Mapped {
+        map: memmap2::Mmap,
+        file: File,
+    },
+    /// A mapping whose changes nobody else sees.
+    Private(memmap2::MmapMut),
     Read(Vec<u8>),
 }
 
@@ -50,15 +55,109 @@ impl FileBytes {
         if !metadata.is_file() || metadata.len() == 0 {
             return Self::read(path);
         }
-        // SAFETY: the mapping is read-only and private to this process. That nobody truncates the
-        // file meanwhile is the condition stated above, as for every program that maps its input.
-        let Ok(mapped) = (unsafe { memmap2::Mmap::map(&file) }) else {
-            return Self::read(path);
+        match map(&file) {
+            Ok(map) => Ok(Self {
+                path: path.to_owned(),
+                bytes: Bytes::Mapped { map, file },
+            }),
+            Err(_) => Self::read(path),
+        }
+    }
+
+    /// Maps a file that is open, so that it can be looked at before it has its name.
+    ///
+    /// # Errors
+    /// It cannot be mapped.
+    pub(crate) fn of_file(file: &File, path: &Path) -> io::Result<Self> {
+        let file = file.try_clone()?;
+        let bytes = match file.metadata()?.len() {
+            0 => Bytes::Read(Vec::new()),
+            _ => Bytes::Mapped {
+                map: map(&file)?,
+                file,
+            },
         };
         Ok(Self {
             path: path.to_owned(),
-            bytes: Bytes::Mapped(mapped),
+            bytes,
         })
+    }
+
+    /// These bytes with some of them replaced, from `at` on: what the file would be. The file
+    /// itself stays as it is.
+    ///
+    /// # Errors
+    /// The file cannot be mapped, or the change reaches past its end.
+    pub fn with_change(&self, at: usize, change: &[u8]) -> Result<Self, Error> {
+        let fail = |source| Error::Read {
+            path: self.path.clone(),
+            source,
+        };
+        let mut bytes = match &self.bytes {
+            Bytes::Mapped { file, .. } => Bytes::Private(map_copy(file).map_err(fail)?),
+            _ => Bytes::Read(self.to_vec()),
+        };
+        let all: &mut [u8] = match &mut bytes {
+            Bytes::Private(map) => map,
+            Bytes::Read(bytes) => bytes,
+            Bytes::Mapped { .. } => &mut [],
+        };
+        let end = at.checked_add(change.len());
+        match end.and_then(|end| all.get_mut(at..end)) {
+            Some(place) => place.copy_from_slice(change),
+            None => return Err(fail(io::ErrorKind::UnexpectedEof.into())),
+        }
+        Ok(Self {
+            path: self.path.clone(),
+            bytes,
+        })
+    }
+
+    /// Fills `part` from `at` on, by reading: unlike the mapping this leaves nothing in memory.
+    ///
+    /// # Errors
+    /// Reading fails, or the file has fewer bytes.
+    pub fn read_at(&self, part: &mut [u8], at: u64) -> Result<(), Error> {
+        let read = match &self.bytes {
+            Bytes::Mapped { file, .. } => {
+                let mut file = file;
+                file.seek(SeekFrom::Start(at))
+                    .and_then(|_| file.read_exact(part))
+            }
+            _ => {
+                let start = usize::try_from(at).ok();
+                let bytes = start.and_then(|start| {
+                    let end = start.checked_add(part.len())?;
+                    self.get(start..end)
+                });
+                match bytes {
+                    Some(bytes) => {
+                        part.copy_from_slice(bytes);
+                        Ok(())
+                    }
+                    None => Err(io::ErrorKind::UnexpectedEof.into()),
+                }
+            }
+        };
+        read.map_err(|source| Error::Read {
+            path: self.path.clone(),
+            source,
+        })
+    }
+
+    /// Appends `len` bytes from `at` on to `out`, by the system where it can; holes stay holes.
+    ///
+    /// # Errors
+    /// Reading or writing fails, or the file has fewer bytes.
+    pub fn copy_range(&self, at: u64, len: u64, out: &mut File) -> io::Result<()> {
+        if let Bytes::Mapped { file, .. } = &self.bytes {
+            return copy_range(file, at, len, out);
+        }
+        let start = usize::try_from(at).ok();
+        let len = usize::try_from(len).ok();
+        let range = start.zip(len);
+        let bytes = range.and_then(|(start, len)| self.get(start..start.checked_add(len)?));
+        out.write_all(bytes.ok_or(io::ErrorKind::UnexpectedEof)?)
     }
 
     /// Reads a file into memory; `-` reads standard input.
@@ -107,8 +206,23 @@ impl Deref for FileBytes {
 
     fn deref(&self) -> &[u8] {
         match &self.bytes {
-            Bytes::Mapped(mapped) => mapped,
+            Bytes::Mapped { map, .. } => map,
+            Bytes::Private(map) => map,
             Bytes::Read(bytes) => bytes,
         }
+    }
+}
+
+fn map(file: &File) -> io::Result<memmap2::Mmap> {
+    // SAFETY: the mapping is read-only and private to this process. That nobody truncates the file
+    // meanwhile is the condition stated at `open`, as for every program that maps its input.
+    unsafe { memmap2::Mmap::map(file) }
+}
+
+fn map_copy(file: &File) -> io::Result<memmap2::MmapMut> {
+    // SAFETY: as in `map`; what is changed are copies of pages that only this process has.
+    unsafe {
+        // Few pages will be changed: no memory need be set aside for all.
+        memmap2::MmapOptions::new().no_reserve_swap().map_copy(file)
     }
 }

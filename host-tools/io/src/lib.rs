@@ -20,6 +20,7 @@
 
 mod atomic_file;
 mod builder;
+mod copy_range;
 mod error;
 mod file_bytes;
 mod owned_value;

@@ -8,6 +8,7 @@ mod bench;
 mod completions;
 mod convert;
 mod detokenize;
+mod edit;
 mod inspect;
 mod logits;
 mod man;
@@ -15,6 +16,8 @@ mod perplexity;
 mod run;
 mod sample;
 mod tokenize;
+mod meta;
+mod tensors;
 mod verify;
 
 #[derive(Debug, Subcommand)]
@@ -40,6 +43,10 @@ pub(crate) enum Command {
     Perplexity(perplexity::Args),
     /// Measure how fast models run.
     Bench(bench::Args),
+    /// Read and change metadata.
+    Meta(meta::Args),
+    /// Rename and remove tensors.
+    Tensors(tensors::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Print a page of the manual.
@@ -60,6 +67,8 @@ impl Command {
             Self::Sample(args) => sample::run(&args),
             Self::Perplexity(args) => perplexity::run(&args),
             Self::Bench(args) => bench::run(&args),
+            Self::Meta(args) => meta::run(&args),
+            Self::Tensors(args) => tensors::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

@@ -3,14 +3,17 @@
 use std::path::Path;
 
 use serde_json::{Value as Json, json};
-use smidgen_core::gguf::{Entry, FileName, GgmlType, Gguf, Value};
+use smidgen_core::gguf::{Entry, FileName, GgmlType, Gguf};
 use smidgen_edit::{PartKind, json as value};
 
 use super::{
     facts::{Facts, OfType, Tensor},
     set::Member,
 };
-use crate::commands::verify::{file_name, findings_json};
+use crate::commands::{
+    meta::entry_json,
+    verify::{file_name, findings_json},
+};
 
 pub(super) fn inspect(
     path: &Path,
@@ -50,18 +53,9 @@ pub(super) fn inspect(
 }
 
 fn entry(entry: Entry<'_>) -> Json {
-    let array = match entry.value {
-        Value::Array(array) => Some(array),
-        _ => None,
-    };
-    json!({
-        "key": value::text(entry.key_bytes()),
-        "type": entry.value.value_type().name(),
-        "element": array.map(|array| array.element_type().name()),
-        "count": array.map(|array| array.len()),
-        "offset": value::count(entry.offset),
-        "value": value::value(&entry.value),
-    })
+    let mut json = entry_json(entry.key_bytes(), &entry.value);
+    json["offset"] = value::count(entry.offset);
+    json
 }
 
 fn tensor(tensor: &Tensor<'_>, sharded: bool) -> Json {

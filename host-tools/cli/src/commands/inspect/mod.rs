@@ -18,7 +18,7 @@ With --json nothing is cut:
 
 {\"schema\": 1, \"file\", \"bytes\", \"version\", \"alignment\",
  \"offsets\": {\"metadata\", \"tensor_infos\", \"tensor_infos_end\", \"data\"},
- \"metadata\": [{\"key\", \"type\", \"element\", \"count\", \"offset\", \"value\"}],
+ \"metadata\": [{\"key\", \"type\", \"element\", \"count\", \"value\", \"offset\"}],
  \"tensors\": [{\"name\", \"type\", \"type_id\", \"dims\", \"elements\", \"bytes\", \"offset\",
               \"file_offset\", \"shard\"}],
  \"totals\": {\"metadata\", \"tensors\", \"parameters\", \"tensor_bytes\", \"bits_per_weight\",
