@@ -2,9 +2,12 @@
 //! `hash`, `diff`, `vocab` and `name` do, for other programs.
 
 mod check;
+mod diff;
 mod error;
+mod hash;
 pub mod json;
 mod model_keys;
+mod name;
 mod pattern;
 mod printable;
 mod rewrite;
@@ -12,8 +15,12 @@ mod split;
 mod typed;
 mod usage;
 mod verify;
+mod vocab;
 
+pub use diff::{Difference, Distance, KeyDifference, TensorDifference, diff};
 pub use error::EditError;
+pub use hash::{Checked, Hash, HashKind, Manifest, hash};
+pub use name::{NameError, name};
 pub use pattern::{Glob, Rename};
 pub use printable::printable;
 pub use rewrite::{Rewrite, Target};
@@ -21,3 +28,4 @@ pub use split::Split;
 pub use typed::TypeSpec;
 pub use usage::{Part, PartKind, Usage};
 pub use verify::{Contents, Finding, Verdict, verify};
+pub use vocab::{escape, unescape};

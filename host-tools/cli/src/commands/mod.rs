@@ -8,7 +8,9 @@ mod bench;
 mod completions;
 mod convert;
 mod detokenize;
+mod diff;
 mod edit;
+mod hash;
 mod inspect;
 mod logits;
 mod man;
@@ -17,8 +19,10 @@ mod run;
 mod sample;
 mod tokenize;
 mod meta;
+mod name;
 mod tensors;
 mod verify;
+mod vocab;
 
 #[derive(Debug, Subcommand)]
 #[allow(clippy::large_enum_variant)] // There is one of each.
@@ -47,6 +51,14 @@ pub(crate) enum Command {
     Meta(meta::Args),
     /// Rename and remove tensors.
     Tensors(tensors::Args),
+    /// Hash the tensors of a GGUF file.
+    Hash(hash::Args),
+    /// Compare two GGUF files.
+    Diff(diff::Args),
+    /// Show a vocabulary, or turn text into the form of one and back.
+    Vocab(vocab::Args),
+    /// Print the file name that a model should have.
+    Name(name::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Print a page of the manual.
@@ -69,6 +81,10 @@ impl Command {
             Self::Bench(args) => bench::run(&args),
             Self::Meta(args) => meta::run(&args),
             Self::Tensors(args) => tensors::run(&args),
+            Self::Hash(args) => hash::run(&args),
+            Self::Diff(args) => diff::run(&args),
+            Self::Vocab(args) => vocab::run(&args),
+            Self::Name(args) => name::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

@@ -111,7 +111,8 @@ fn layout(facts: &Facts<'_>) -> Json {
     facts.parts.iter().map(part).collect()
 }
 
-fn name_json(name: &FileName<'_>) -> Json {
+/// A file name's parts.
+pub(crate) fn name_json(name: &FileName<'_>) -> Json {
     json!({
         "sidecar": name.sidecar,
         "base_name": name.base_name,

@@ -5,6 +5,8 @@ mod json;
 mod set;
 mod text;
 
+pub(super) use json::name_json;
+
 use std::{path::PathBuf, process::ExitCode};
 
 use anyhow::anyhow;
