@@ -20,6 +20,7 @@ mod sample;
 mod tokenize;
 mod meta;
 mod name;
+mod run;
 mod tensors;
 mod verify;
 mod vocab;
