@@ -14,14 +14,13 @@ mod hash;
 mod inspect;
 mod logits;
 mod man;
+mod meta;
+mod name;
 mod perplexity;
 mod run;
 mod sample;
-mod tokenize;
-mod meta;
-mod name;
-mod run;
 mod tensors;
+mod tokenize;
 mod verify;
 mod vocab;
 
