@@ -21,7 +21,7 @@ use crate::quant::f16_to_f32;
 pub const MAX_HEAD_DIM_Q8: usize = 512;
 
 /// Positions whose integer sum cannot overflow: 512 · 32767 · 127 < 2^31.
-const POSITIONS_A_SUM: usize = 512;
+pub(super) const POSITIONS_A_SUM: usize = 512;
 
 /// Rows of one KV head as signed bytes, and an f16 scale for each position.
 #[derive(Clone, Copy, Debug)]
@@ -177,23 +177,42 @@ pub(super) fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
     for (lane, x) in lanes.iter_mut().zip(rest) {
         *lane = (*lane).max(x.to_bits() & 0x7fff_ffff);
     }
-    let amax = lanes.into_iter().fold(0, u32::max);
-    if !(TINY..INFINITE).contains(&amax) {
-        let infinite = amax >= INFINITE;
-        out.fill(infinite.into());
-        return if infinite { f32::from_bits(amax) } else { 0.0 };
-    }
-    let d = f32::from_bits(amax) / 32_767.0;
-    let reciprocal = 1.0 / d;
-    for (out, &x) in out.iter_mut().zip(x) {
-        let rounded = (x * reciprocal + ROUNDER).to_bits();
-        let int = rounded.wrapping_sub(ROUNDER.to_bits()).cast_signed();
-        #[allow(clippy::cast_possible_truncation)] // Clamped.
-        {
-            *out = int.clamp(-32_767, 32_767) as i16;
+    match scale_i16(lanes.into_iter().fold(0, u32::max)) {
+        Ok((d, reciprocal)) => {
+            for (out, &x) in out.iter_mut().zip(x) {
+                *out = round_i16(x, reciprocal);
+            }
+            d
+        }
+        Err((d, quant)) => {
+            out.fill(quant);
+            d
         }
     }
-    d
+}
+
+/// The scale and its reciprocal for the largest magnitude, given as bits; or the scale and the one
+/// value of all quants.
+#[inline(always)]
+pub(super) fn scale_i16(amax: u32) -> Result<(f32, f32), (f32, i16)> {
+    if amax < TINY {
+        return Err((0.0, 0));
+    }
+    if amax >= INFINITE {
+        return Err((f32::from_bits(amax), 1));
+    }
+    let d = f32::from_bits(amax) / 32_767.0;
+    Ok((d, 1.0 / d))
+}
+
+#[inline(always)]
+pub(super) fn round_i16(x: f32, reciprocal: f32) -> i16 {
+    let rounded = (x * reciprocal + ROUNDER).to_bits();
+    let int = rounded.wrapping_sub(ROUNDER.to_bits()).cast_signed();
+    #[allow(clippy::cast_possible_truncation)] // Clamped.
+    {
+        int.clamp(-32_767, 32_767) as i16
+    }
 }
 
 /// Attention over int8 rows, heads of at most [`MAX_HEAD_DIM_Q8`]; `scores` has as many elements
@@ -264,6 +283,6 @@ fn weighted_sum_i16(c: &[i16], values: &[i8], head_dim: usize, d: f32, out: &mut
 /// Rounds to nearest even, as every target does.
 #[inline(always)]
 #[allow(clippy::cast_precision_loss)]
-fn to_f32(x: i32) -> f32 {
+pub(super) fn to_f32(x: i32) -> f32 {
     x as f32
 }

@@ -14,10 +14,10 @@ use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct};
 /// A value exists only where its instructions can be run: on boards that is settled when the
 /// program is compiled, under the feature `std` it is also found out at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Backend(Kind);
+pub struct Backend(pub(super) Kind);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Kind {
+pub(super) enum Kind {
     Scalar,
     /// Made only where AVX2 and F16C were found.
     #[cfg(target_arch = "x86_64")]

@@ -4,7 +4,20 @@
 pub const EXP_CUT: f32 = -40.0;
 
 /// 1.5 · 2^23: adding it rounds a small number to an integer (to nearest even) in the low bits.
-const ROUNDER: f32 = 12_582_912.0;
+pub(super) const ROUNDER: f32 = 12_582_912.0;
+
+/// ln 2 in two parts; the first has 9 digits, so that its product with n is exact.
+pub(super) const LN_2_HIGH: f32 = 355.0 / 512.0;
+pub(super) const LN_2_LOW: f32 = f32::from_bits(0xb95e_8083);
+
+/// Coefficients of r to r^5.
+pub(super) const EXP_POLYNOMIAL: [f32; 5] = [
+    f32::from_bits(0x3f7f_fffb),
+    f32::from_bits(0x3eff_fee3),
+    f32::from_bits(0x3e2a_ad36),
+    f32::from_bits(0x3d2b_9d36),
+    f32::from_bits(0x3c07_d411),
+];
 
 /// e^x for x up to 88, with a relative error below 2e-7; `+0.0` below -40; NaN stays NaN.
 ///
@@ -14,20 +27,11 @@ const ROUNDER: f32 = 12_582_912.0;
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f32) -> f32 {
-    /// ln 2 in two parts; the first has 9 digits, so that its product with n is exact.
-    const LN_2_HIGH: f32 = 355.0 / 512.0;
-    const LN_2_LOW: f32 = f32::from_bits(0xb95e_8083);
-    const C: [f32; 5] = [
-        f32::from_bits(0x3f7f_fffb),
-        f32::from_bits(0x3eff_fee3),
-        f32::from_bits(0x3e2a_ad36),
-        f32::from_bits(0x3d2b_9d36),
-        f32::from_bits(0x3c07_d411),
-    ];
     let shifted = x * core::f32::consts::LOG2_E + ROUNDER;
     let n = shifted - ROUNDER;
     let r = (x - n * LN_2_HIGH) - n * LN_2_LOW;
-    let p = 1.0 + r * (C[0] + r * (C[1] + r * (C[2] + r * (C[3] + r * C[4]))));
+    let [c1, c2, c3, c4, c5] = EXP_POLYNOMIAL;
+    let p = 1.0 + r * (c1 + r * (c2 + r * (c3 + r * (c4 + r * c5))));
     // The low bits of `shifted` are n; adding them to the exponent multiplies by 2^n.
     let scaled = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
     if x < EXP_CUT { 0.0 } else { scaled }

@@ -1,30 +1,47 @@
 //! Row operations and attention of a back end.
 
 use super::attention::{self, AttentionScratch, Q8Rows, Queries};
+use super::backend::Kind;
+#[cfg(target_arch = "x86_64")]
+use super::x86;
 use super::{Backend, rows};
+
+/// Calls a function of the AVX2 back end, else the common source.
+macro_rules! dispatch {
+    ($backend:expr, $operation:ident($($argument:expr),*), $common:path) => {
+        match $backend.0 {
+            // SAFETY: this value exists only where the processor has AVX2 and F16C.
+            #[cfg(target_arch = "x86_64")]
+            #[allow(unsafe_code)]
+            Kind::Avx2 => unsafe { x86::$operation($($argument),*) },
+            #[allow(unreachable_patterns)] // Where there is one back end.
+            _ => $common($($argument),*),
+        }
+    };
+}
 
 impl Backend {
     /// Root mean square normalization: `out[i] = (x[i] * s) * weight[i]` with
     /// `s = 1 / sqrt(mean(x^2) + eps)`. `weight` holds as many little-endian f32 as `x` has
     /// elements, at any address.
     pub fn rms_norm(self, x: &[f32], weight: &[u8], eps: f32, out: &mut [f32]) {
-        rows::rms_norm(x, weight, eps, out);
+        dispatch!(self, rms_norm(x, weight, eps, out), rows::rms_norm);
     }
 
     /// `gate[i] = silu(gate[i]) * up[i]`.
     pub fn swiglu(self, gate: &mut [f32], up: &[f32]) {
-        rows::swiglu(gate, up);
+        dispatch!(self, swiglu(gate, up), rows::swiglu);
     }
 
     /// `x[i] += y[i]`.
     pub fn add(self, x: &mut [f32], y: &[f32]) {
-        rows::add(x, y);
+        dispatch!(self, add(x, y), rows::add);
     }
 
     /// Turns pairs of neighbours in each head of `head_dim` elements by the angles whose
     /// (cosine, sine) pairs are in `rotation`; elements behind the last pair stay.
     pub fn rope(self, x: &mut [f32], head_dim: usize, rotation: &[f32]) {
-        rows::rope(x, head_dim, rotation);
+        dispatch!(self, rope(x, head_dim, rotation), rows::rope);
     }
 
     /// Attention over rows of f32: `out` becomes a result for each query head, `keys` and `values`
@@ -37,7 +54,11 @@ impl Backend {
         scores: &mut [f32],
         out: &mut [f32],
     ) {
-        attention::attend(queries, keys, values, scores, out);
+        dispatch!(
+            self,
+            attend(queries, keys, values, scores, out),
+            attention::attend
+        );
     }
 
     /// Attention over rows of f16, given as their bits; else as [`attend_f32`](Self::attend_f32).
@@ -49,11 +70,15 @@ impl Backend {
         scores: &mut [f32],
         out: &mut [f32],
     ) {
-        attention::attend(queries, keys, values, scores, out);
+        dispatch!(
+            self,
+            attend(queries, keys, values, scores, out),
+            attention::attend
+        );
     }
 
-    /// Attention over rows of signed bytes; else as [`attend_f32`](Self::attend_f32). A head
-    /// has at most [`MAX_HEAD_DIM_Q8`](super::MAX_HEAD_DIM_Q8) elements.
+    /// Attention over rows of signed bytes; else as [`attend_f32`](Self::attend_f32). A head has at
+    /// most [`MAX_HEAD_DIM_Q8`](super::MAX_HEAD_DIM_Q8) elements.
     pub fn attend_q8(
         self,
         queries: Queries<'_>,
@@ -62,6 +87,10 @@ impl Backend {
         scratch: AttentionScratch<'_>,
         out: &mut [f32],
     ) {
-        attention::attend_q8(queries, keys, values, scratch, out);
+        dispatch!(
+            self,
+            attend_q8(queries, keys, values, scratch, out),
+            attention::attend_q8
+        );
     }
 }

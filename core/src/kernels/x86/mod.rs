@@ -2,16 +2,20 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop)] // Constant ranges that index several arrays.
 
+mod attention;
 mod block256;
 mod block32;
 mod dot;
 mod float;
 mod k_types;
 mod quantize;
+mod rows;
 mod types32;
 
+pub(super) use attention::{attend, attend_q8};
 pub(super) use dot::{Avx2, AvxVnni};
 pub(super) use quantize::{quantize_q8, quantize_q8k};
+pub(super) use rows::{add, rms_norm, rope, swiglu};
 
 use super::backend::Shape;
 use crate::gguf::GgmlType;
