@@ -256,19 +256,18 @@ impl<'b> KvCache<'b> {
 
     /// Attention of all query heads of one position over the first `positions` slots of a layer.
     ///
-    /// `ints` needs `positions + head_dim` elements for int8 rows, `scores` as many as positions.
     pub(crate) fn attend(
         &self,
         backend: Backend,
         layer: usize,
         q: &[f32],
+        positions: usize,
         scratch: AttentionScratch<'_>,
         out: &mut [f32],
     ) {
         let layout = &self.layout;
         let head_dim = layout.head_dim;
         let AttentionScratch { scores, ints } = scratch;
-        let positions = scores.len();
         let group = q.len() / layout.n_kv_heads;
         let scale = 1.0 / sqrt(head_dim);
         let heads = q.chunks_exact(group).zip(out.chunks_exact_mut(group));
@@ -278,7 +277,12 @@ impl<'b> KvCache<'b> {
                 first..first + positions * head_dim
             };
             let (keys, values) = (rows(0), rows(1));
-            let queries = Queries { q, head_dim, scale };
+            let queries = Queries {
+                q,
+                head_dim,
+                positions,
+                scale,
+            };
             match &self.buffers {
                 KvBuffers::F32(elements) => {
                     let keys = elements.get(keys).unwrap_or_default();

@@ -39,6 +39,8 @@ pub struct Queries<'a> {
     pub q: &'a [f32],
     /// Elements of a head.
     pub head_dim: usize,
+    /// How many positions are attended to; keys and values hold as many rows.
+    pub positions: usize,
     /// What scores are multiplied with, as a rule one divided by the root of `head_dim`.
     pub scale: f32,
 }
@@ -46,10 +48,22 @@ pub struct Queries<'a> {
 /// What attention needs beside its results.
 #[derive(Debug)]
 pub struct AttentionScratch<'a> {
-    /// As many as positions.
+    /// [`scores_len`] elements.
     pub scores: &'a mut [f32],
-    /// Positions and head size together for int8 rows; else none.
+    /// [`ints_len`] elements for int8 rows; else none.
     pub ints: &'a mut [i16],
+}
+
+/// Elements of [`AttentionScratch::scores`] for this many positions: whole eights.
+#[must_use]
+pub const fn scores_len(positions: usize) -> usize {
+    positions.next_multiple_of(8)
+}
+
+/// Elements of [`AttentionScratch::ints`] for this many positions of int8 rows.
+#[must_use]
+pub const fn ints_len(positions: usize, head_dim: usize) -> usize {
+    positions.next_multiple_of(8) + head_dim
 }
 
 /// A number in the KV cache.
@@ -115,7 +129,7 @@ pub(super) fn exp_and_reciprocal_sum(scores: &mut [f32]) -> f32 {
     1.0 / sum_lanes(scores, |p| p)
 }
 
-/// Attention over rows of f32 or f16: `keys` and `values` hold as many positions as `scores`.
+/// Attention over rows of f32 or f16.
 #[inline(always)]
 pub(super) fn attend<T: KvNumber>(
     queries: Queries<'_>,
@@ -124,7 +138,13 @@ pub(super) fn attend<T: KvNumber>(
     scores: &mut [f32],
     out: &mut [f32],
 ) {
-    let Queries { q, head_dim, scale } = queries;
+    let Queries {
+        q,
+        head_dim,
+        positions,
+        scale,
+    } = queries;
+    let scores = scores.get_mut(..positions).unwrap_or_default();
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
         for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
             *score = dot(q, key) * scale;
@@ -215,8 +235,7 @@ pub(super) fn round_i16(x: f32, reciprocal: f32) -> i16 {
     }
 }
 
-/// Attention over int8 rows, heads of at most [`MAX_HEAD_DIM_Q8`]; `scores` has as many elements
-/// as there are positions.
+/// Attention over int8 rows, heads of at most [`MAX_HEAD_DIM_Q8`].
 #[inline(always)]
 pub(super) fn attend_q8(
     queries: Queries<'_>,
@@ -225,14 +244,16 @@ pub(super) fn attend_q8(
     scratch: AttentionScratch<'_>,
     out: &mut [f32],
 ) {
-    let Queries { q, head_dim, scale } = queries;
+    let Queries {
+        q,
+        head_dim,
+        positions,
+        scale,
+    } = queries;
     let AttentionScratch { scores, ints } = scratch;
-    let Some((q16, c16)) = ints.split_at_mut_checked(head_dim) else {
-        return;
-    };
-    let Some(c16) = c16.get_mut(..scores.len()) else {
-        return;
-    };
+    let scores = scores.get_mut(..positions).unwrap_or_default();
+    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
+    let c16 = c16.get_mut(..positions).unwrap_or_default();
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
         let dq = quantize_i16(q, q16) * scale;
         let rows = keys.qs.chunks_exact(head_dim).zip(keys.scales);

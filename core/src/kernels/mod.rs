@@ -53,5 +53,5 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use attention::{AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries};
+pub use attention::{AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries, ints_len, scores_len};
 pub use backend::Backend;

@@ -45,7 +45,7 @@ impl Backend {
     }
 
     /// Attention over rows of f32: `out` becomes a result for each query head, `keys` and `values`
-    /// hold the rows of their KV head, as many positions as `scores` has elements.
+    /// hold the rows of their KV head; `scores` has [`scores_len`](super::scores_len) elements.
     pub fn attend_f32(
         self,
         queries: Queries<'_>,

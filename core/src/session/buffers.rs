@@ -2,6 +2,7 @@
 
 use core::ops::Range;
 
+use crate::kernels::{ints_len, scores_len};
 use crate::kv_cache::{KvBuffers, KvLayout, KvType};
 use crate::model::{Hyperparameters, Model};
 use crate::quant::{ActivationKind, Q8Act, Q8KAct, activation_kind};
@@ -79,7 +80,7 @@ impl Parts {
             x: batch * hp.n_embd,
             input: batch * max(hp.n_embd, hp.q_dim()),
             middle: batch * max(max(qkv, 2 * hp.n_ff), hp.n_embd),
-            scores: options.window,
+            scores: scores_len(options.window),
             rotation: batch * hp.rope_dim,
             logits: hp.n_vocab,
         }
@@ -118,7 +119,7 @@ impl Plan {
         let widest = max(max(hp.n_embd, hp.n_ff), hp.q_dim());
         let layout = KvLayout::new(hp, options.kv, options.window);
         let ints = match options.kv {
-            KvType::Q8 | KvType::Q8Row => options.window + hp.head_dim,
+            KvType::Q8 | KvType::Q8Row => ints_len(options.window, hp.head_dim),
             KvType::F32 | KvType::F16 => 0,
         };
         let parts = Parts::new(hp, options);

@@ -148,10 +148,11 @@ impl Session<'_> {
             self.cache.store(pass.layer, position % window, k, v);
             let positions = window.min(position + 1);
             let scratch = AttentionScratch {
-                scores: cut(parts.scores, positions),
+                scores: &mut *parts.scores,
                 ints: self.ints,
             };
-            self.cache.attend(backend, pass.layer, q, scratch, attended);
+            self.cache
+                .attend(backend, pass.layer, q, positions, scratch, attended);
         }
 
         let mut inputs = Inputs {

@@ -5,12 +5,10 @@ use core::arch::x86_64::*;
 
 use super::rows::exp;
 use crate::kernels::attention::{
-    self, AttentionScratch, KvNumber, POSITIONS_A_SUM, Q8Rows, Queries,
+    self, AttentionScratch, KvNumber, POSITIONS_A_SUM, Q8Rows, Queries, scores_len,
 };
-use crate::kernels::math;
 use crate::kernels::rows::join;
 use crate::kernels::scalar::ROUNDER;
-use crate::quant::f16_to_f32;
 
 /// A number in the KV cache that is loaded eight at a time.
 pub(in crate::kernels) trait Load: KvNumber {
@@ -46,15 +44,24 @@ pub(in crate::kernels) fn attend<T: Load>(
     scores: &mut [f32],
     out: &mut [f32],
 ) {
-    let Queries { q, head_dim, scale } = queries;
+    let Queries {
+        q,
+        head_dim,
+        positions,
+        scale,
+    } = queries;
+    let Some(scores) = scores.get_mut(..scores_len(positions)) else {
+        return;
+    };
     if !head_dim.is_multiple_of(8) {
         attention::attend(queries, keys, values, scores, out);
         return;
     }
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        scores_of(q, keys, scale, scores);
+        scores_of(q, keys, scale, positions, scores);
         let reciprocal = exp_and_reciprocal_sum(scores);
-        weighted_sum(scores, values, reciprocal, out);
+        let p = scores.get(..positions).unwrap_or_default();
+        weighted_sum(p, values, reciprocal, out);
     }
 }
 
@@ -73,10 +80,11 @@ fn store(to: &mut [f32; 8], x: __m256) {
     unsafe { _mm256_storeu_ps(to.as_mut_ptr(), x) }
 }
 
-/// Dot products of the query with the key of each position, times `scale`.
+/// Dot products of the query with the key of each position, times `scale`; behind them scores of
+/// minus infinity up to a whole eight, whose exponential is `+0.0` and adds nothing to any sum.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn scores_of<T: Load>(q: &[f32], keys: &[T], scale: f32, scores: &mut [f32]) {
+fn scores_of<T: Load>(q: &[f32], keys: &[T], scale: f32, positions: usize, scores: &mut [f32]) {
     let head_dim = q.len();
     let (q, _) = q.as_chunks::<8>();
     let scale8 = _mm256_set1_ps(scale);
@@ -89,28 +97,24 @@ fn scores_of<T: Load>(q: &[f32], keys: &[T], scale: f32, scores: &mut [f32]) {
         }
         lanes
     };
-    let (groups, rest) = scores.as_chunks_mut::<8>();
-    let mut eights = keys.chunks_exact(8 * head_dim);
-    for (scores, keys) in groups.iter_mut().zip(&mut eights) {
+    let (groups, _) = scores.as_chunks_mut::<8>();
+    for (scores, keys) in groups.iter_mut().zip(keys.chunks(8 * head_dim)) {
         let mut rows = keys.chunks_exact(head_dim).map(&lanes);
-        let mut next = || rows.next().unwrap_or(_mm256_setzero_ps());
-        let eight = [
-            next(),
-            next(),
-            next(),
-            next(),
-            next(),
-            next(),
-            next(),
-            next(),
-        ];
+        let mut eight = [_mm256_setzero_ps(); 8];
+        for (lanes, row) in eight.iter_mut().zip(&mut rows) {
+            *lanes = row;
+        }
         store(scores, _mm256_mul_ps(join_eight(eight), scale8));
     }
-    let keys = eights.remainder().chunks_exact(head_dim);
-    for (score, key) in rest.iter_mut().zip(keys) {
-        let mut of_key = [0.0; 8];
-        store(&mut of_key, lanes(key));
-        *score = join(of_key) * scale;
+    hide_behind(scores, positions);
+}
+
+/// Puts minus infinity where there is no position.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn hide_behind(scores: &mut [f32], positions: usize) {
+    for score in scores.get_mut(positions..).unwrap_or_default() {
+        *score = f32::NEG_INFINITY;
     }
 }
 
@@ -142,42 +146,41 @@ fn join_eight(r: [__m256; 8]) -> __m256 {
     _mm256_permutevar8x32_ps(mixed, _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7))
 }
 
-/// Scores become e^(score - max); the answer is one divided by their sum.
+/// Scores, whole eights of them, become e^(score - max); the answer is one divided by their sum.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
 fn exp_and_reciprocal_sum(scores: &mut [f32]) -> f32 {
-    let max = largest(scores);
-    let max8 = _mm256_set1_ps(max);
+    let (groups, _) = scores.as_chunks_mut::<8>();
+    let max = largest(groups);
     let mut sums = _mm256_setzero_ps();
-    let (groups, rest) = scores.as_chunks_mut::<8>();
     for group in groups {
-        let p = exp(_mm256_sub_ps(load(group), max8));
+        let p = exp(_mm256_sub_ps(load(group), max));
         sums = _mm256_add_ps(sums, p);
         store(group, p);
     }
-    let mut lanes = [0.0; 8];
-    store(&mut lanes, sums);
-    for (score, lane) in rest.iter_mut().zip(&mut lanes) {
-        *score = math::exp(*score - max);
-        *lane += *score;
-    }
-    1.0 / join(lanes)
+    reciprocal_of_sum(sums)
 }
 
 #[inline]
 #[target_feature(enable = "avx2")]
-fn largest(scores: &[f32]) -> f32 {
+fn reciprocal_of_sum(lanes: __m256) -> f32 {
+    let mut array = [0.0; 8];
+    store(&mut array, lanes);
+    1.0 / join(array)
+}
+
+/// The largest score in all lanes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn largest(groups: &[[f32; 8]]) -> __m256 {
     let mut most = _mm256_set1_ps(f32::NEG_INFINITY);
-    let (groups, rest) = scores.as_chunks::<8>();
     for group in groups {
         // The second operand comes back where the first is NaN: NaN is passed over.
         most = _mm256_max_ps(load(group), most);
     }
-    let mut lanes = [0.0; 8];
-    store(&mut lanes, most);
-    let larger = |a: f32, &b: &f32| if b > a { b } else { a };
-    let most = lanes.iter().fold(f32::NEG_INFINITY, larger);
-    rest.iter().fold(most, larger)
+    let most = _mm256_max_ps(most, _mm256_permute2f128_ps::<0x01>(most, most));
+    let most = _mm256_max_ps(most, _mm256_permute_ps::<0b01_00_11_10>(most));
+    _mm256_max_ps(most, _mm256_permute_ps::<0b10_11_00_01>(most))
 }
 
 /// `out = sum(p[i] * values[i]) * factor`, position `i` in lane `i % 4`.
@@ -223,25 +226,37 @@ pub(in crate::kernels) fn attend_q8(
     scratch: AttentionScratch<'_>,
     out: &mut [f32],
 ) {
-    let Queries { q, head_dim, scale } = queries;
+    let Queries {
+        q,
+        head_dim,
+        positions,
+        scale,
+    } = queries;
     if !head_dim.is_multiple_of(8) {
         attention::attend_q8(queries, keys, values, scratch, out);
         return;
     }
     let AttentionScratch { scores, ints } = scratch;
-    let Some((q16, c16)) = ints.split_at_mut_checked(head_dim) else {
+    let padded = scores_len(positions);
+    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
+    let (Some(scores), Some(c16)) = (scores.get_mut(..padded), c16.get_mut(..padded)) else {
         return;
     };
-    let Some(c16) = c16.get_mut(..scores.len()) else {
-        return;
-    };
+    let (scores8, _) = scores.as_chunks_mut::<8>();
+    let (c8, _) = c16.as_chunks_mut::<8>();
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        let dq = quantize_i16(q, q16) * scale;
-        scores_of_q8(q16, keys, dq, scores);
-        let reciprocal = exp_and_reciprocal_sum(scores);
-        scale_by_f16(scores, values.scales);
-        let dc = quantize_i16(scores, c16) * reciprocal;
-        weighted_sum_q8(c16, values.qs, dc, out);
+        let dq = attention::quantize_i16(q, q16) * scale;
+        scores_of_q8(q16, keys, dq, scores8);
+        hide_behind(scores8.as_flattened_mut(), positions);
+        let max = largest(scores8);
+        let (sums, amax) = exp_times_scales(scores8, max, values.scales);
+        let dc = round_to_i16(scores8, amax, c8) * reciprocal_of_sum(sums);
+        let c16 = c8.as_flattened().get(..positions).unwrap_or_default();
+        if let ([out], []) = out.as_chunks_mut::<8>() {
+            weighted_sum_of_eight(c16, values.qs, dc, out);
+        } else {
+            weighted_sum_q8(c16, values.qs, dc, out);
+        }
     }
 }
 
@@ -251,6 +266,14 @@ pub(in crate::kernels) fn attend_q8(
 fn widen(from: &[i8; 8]) -> __m128i {
     // SAFETY: 8 bytes are there.
     _mm_cvtepi8_epi16(unsafe { _mm_loadl_epi64(from.as_ptr().cast()) })
+}
+
+/// Sixteen signed bytes.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_i8(from: &[i8; 16]) -> __m128i {
+    // SAFETY: 16 bytes are there.
+    unsafe { _mm_loadu_si128(from.as_ptr().cast()) }
 }
 
 #[inline]
@@ -268,88 +291,91 @@ fn load_f16(from: &[u16; 8]) -> __m256 {
     _mm256_cvtph_ps(unsafe { _mm_loadu_si128(from.as_ptr().cast()) })
 }
 
+/// The first elements of an array, the rest zero.
+#[inline(always)]
+fn padded<T: Copy + Default, const N: usize>(from: &[T]) -> [T; N] {
+    let mut array = [T::default(); N];
+    for (to, &from) in array.iter_mut().zip(from) {
+        *to = from;
+    }
+    array
+}
+
 /// Exact integer dot products of the query with the key of each position, times `dq * dk`.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [f32]) {
+fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]]) {
     let head_dim = q16.len();
-    let (q, _) = q16.as_chunks::<8>();
     let dq8 = _mm256_set1_ps(dq);
-    // Four partial sums of a key.
-    let partial = |key: &[i8]| {
-        let mut sums = _mm_setzero_si128();
-        for (q, k) in q.iter().zip(key.as_chunks::<8>().0) {
-            sums = _mm_add_epi32(sums, _mm_madd_epi16(load_i16(q), widen(k)));
-        }
-        sums
-    };
-    let (groups, rest) = scores.as_chunks_mut::<8>();
-    let (scales, rest_scales) = keys.scales.as_chunks::<8>();
-    let mut eights = keys.qs.chunks_exact(8 * head_dim);
-    for ((scores, scales), keys) in groups.iter_mut().zip(scales).zip(&mut eights) {
-        let [a, b, c, d] = match (q, keys.as_chunks::<16>().0) {
-            // Heads of eight: two keys a register.
-            ([q], [ab, cd, ef, gh]) => {
-                let q = load_i16(q);
-                let q = _mm256_setr_m128i(q, q);
-                let two = |keys: &[i8; 16]| {
-                    // SAFETY: 16 bytes are there.
-                    let keys = unsafe { _mm_loadu_si128(keys.as_ptr().cast()) };
-                    _mm256_madd_epi16(q, _mm256_cvtepi8_epi16(keys))
-                };
-                [two(ab), two(cd), two(ef), two(gh)]
-            }
-            _ => {
-                let mut rows = keys.chunks_exact(head_dim).map(partial);
-                let mut next = || rows.next().unwrap_or(_mm_setzero_si128());
-                let mut two = || {
-                    let (low, high) = (next(), next());
-                    _mm256_setr_m128i(low, high)
-                };
-                [two(), two(), two(), two()]
-            }
-        };
-        // a0 a1 c0 c1 | b0 b1 d0 d1 and so on: positions 0 2 4 6 | 1 3 5 7.
-        let mixed = _mm256_hadd_epi32(_mm256_hadd_epi32(a, b), _mm256_hadd_epi32(c, d));
+    // Partial sums of eight keys: a b | c d and so on become a c e g | b d f h.
+    let score = |[ab, cd, ef, gh]: [__m256i; 4], scales: &[u16; 8]| {
+        let mixed = _mm256_hadd_epi32(_mm256_hadd_epi32(ab, cd), _mm256_hadd_epi32(ef, gh));
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         let sums = _mm256_cvtepi32_ps(_mm256_permutevar8x32_epi32(mixed, order));
-        let d = _mm256_mul_ps(dq8, load_f16(scales));
-        store(scores, _mm256_mul_ps(sums, d));
+        _mm256_mul_ps(sums, _mm256_mul_ps(dq8, load_f16(scales)))
+    };
+    let (scales, last_scales) = keys.scales.as_chunks::<8>();
+    let (q, _) = q16.as_chunks::<8>();
+    if let [q] = q {
+        // Heads of eight: two keys in a register.
+        let q = _mm256_set_m128i(load_i16(q), load_i16(q));
+        let two = |keys: &[i8; 16]| _mm256_madd_epi16(q, _mm256_cvtepi8_epi16(load_i8(keys)));
+        let eight = |keys: &[i8; 64]| match keys.as_chunks::<16>().0 {
+            [ab, cd, ef, gh] => [two(ab), two(cd), two(ef), two(gh)],
+            _ => [_mm256_setzero_si256(); 4],
+        };
+        let (keys, last_keys) = keys.qs.as_chunks::<64>();
+        let (groups, last) = scores.split_at_mut(keys.len().min(scores.len()));
+        for ((scores, keys), scales) in groups.iter_mut().zip(keys).zip(scales) {
+            store(scores, score(eight(keys), scales));
+        }
+        if let [last] = last {
+            store(last, score(eight(&padded(last_keys)), &padded(last_scales)));
+        }
+        return;
     }
-    let keys = eights.remainder().chunks_exact(head_dim);
-    for ((score, &dk), key) in rest.iter_mut().zip(rest_scales).zip(keys) {
-        let sums = partial(key);
-        let sums = _mm_hadd_epi32(sums, sums);
-        let sums = _mm_cvtsi128_si32(_mm_hadd_epi32(sums, sums));
-        *score = attention::to_f32(sums) * (dq * f16_to_f32(dk));
+    let last_scales = padded::<u16, 8>(last_scales);
+    let scales = scales.iter().chain([&last_scales]);
+    let keys = keys.qs.chunks(8 * head_dim);
+    for ((scores, keys), scales) in scores.iter_mut().zip(keys).zip(scales) {
+        let mut sums = [_mm_setzero_si128(); 8];
+        for (sums, key) in sums.iter_mut().zip(keys.chunks_exact(head_dim)) {
+            for (q, k) in q.iter().zip(key.as_chunks::<8>().0) {
+                *sums = _mm_add_epi32(*sums, _mm_madd_epi16(load_i16(q), widen(k)));
+            }
+        }
+        let [a, b, c, d, e, f, g, h] = sums;
+        let pair = |low, high| _mm256_set_m128i(high, low);
+        store(
+            scores,
+            score([pair(a, b), pair(c, d), pair(e, f), pair(g, h)], scales),
+        );
     }
 }
 
-/// `x[i] *= scales[i]`.
+/// Scores become `e^(score - max) * scale`; the answer is the sum of the exponentials, in lanes, and
+/// the largest magnitude of what was stored, as bits.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn scale_by_f16(x: &mut [f32], scales: &[u16]) {
-    let (groups, rest) = x.as_chunks_mut::<8>();
-    let (scales, rest_scales) = scales.as_chunks::<8>();
-    for (x, scales) in groups.iter_mut().zip(scales) {
-        let product = _mm256_mul_ps(load(x), load_f16(scales));
-        store(x, product);
-    }
-    for (x, &scale) in rest.iter_mut().zip(rest_scales) {
-        *x *= f16_to_f32(scale);
-    }
-}
-
-/// As [`attention::quantize_i16`].
-#[inline]
-#[target_feature(enable = "avx2")]
-fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
-    let (groups, rest) = x.as_chunks::<8>();
+fn exp_times_scales(scores: &mut [[f32; 8]], max: __m256, scales: &[u16]) -> (__m256, u32) {
     let magnitude = _mm256_set1_epi32(0x7fff_ffff);
+    let mut sums = _mm256_setzero_ps();
     let mut most = _mm256_setzero_si256();
-    for x in groups {
-        let bits = _mm256_castps_si256(load(x));
-        most = _mm256_max_epi32(most, _mm256_and_si256(bits, magnitude));
+    let (scales, last_scales) = scales.as_chunks::<8>();
+    let mut weigh = |scores: &mut [f32; 8], scales: &[u16; 8]| {
+        let p = exp(_mm256_sub_ps(load(scores), max));
+        sums = _mm256_add_ps(sums, p);
+        let c = _mm256_mul_ps(p, load_f16(scales));
+        let bits = _mm256_and_si256(_mm256_castps_si256(c), magnitude);
+        most = _mm256_max_epi32(most, bits);
+        store(scores, c);
+    };
+    let (groups, last) = scores.split_at_mut(scales.len().min(scores.len()));
+    for (scores, scales) in groups.iter_mut().zip(scales) {
+        weigh(scores, scales);
+    }
+    if let [last] = last {
+        weigh(last, &padded(last_scales));
     }
     let four = _mm_max_epi32(
         _mm256_castsi256_si128(most),
@@ -357,21 +383,24 @@ fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
     );
     let two = _mm_max_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
     let one = _mm_max_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two));
-    let most = _mm_cvtsi128_si32(one).cast_unsigned();
-    let rest_most = rest.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
-    let amax = most.max(rest_most.unwrap_or(0));
+    (sums, _mm_cvtsi128_si32(one).cast_unsigned())
+}
+
+/// As [`attention::quantize_i16`] for numbers whose largest magnitude is known.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn round_to_i16(x: &[[f32; 8]], amax: u32, out: &mut [[i16; 8]]) -> f32 {
     let (d, reciprocal) = match attention::scale_i16(amax) {
         Ok(scales) => scales,
         Err((d, quant)) => {
-            out.fill(quant);
+            out.fill([quant; 8]);
             return d;
         }
     };
-    let reciprocal8 = _mm256_set1_ps(reciprocal);
+    let reciprocal = _mm256_set1_ps(reciprocal);
     let rounder = _mm256_set1_ps(ROUNDER);
-    let (outs, rest_out) = out.as_chunks_mut::<8>();
-    for (x, out) in groups.iter().zip(outs) {
-        let rounded = _mm256_add_ps(_mm256_mul_ps(load(x), reciprocal8), rounder);
+    for (x, out) in x.iter().zip(out) {
+        let rounded = _mm256_add_ps(_mm256_mul_ps(load(x), reciprocal), rounder);
         let int = _mm256_sub_epi32(_mm256_castps_si256(rounded), _mm256_castps_si256(rounder));
         let low = _mm256_castsi256_si128(int);
         let high = _mm256_extracti128_si256::<1>(int);
@@ -380,10 +409,42 @@ fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
         // SAFETY: there is room for 8 numbers.
         unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), packed) };
     }
-    for (&x, out) in rest.iter().zip(rest_out) {
-        *out = attention::round_i16(x, reciprocal);
-    }
     d
+}
+
+/// Two weights in each 32 bits.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn both([c0, c1]: [i16; 2]) -> __m256i {
+    let bits = u32::from(c0.cast_unsigned()) | u32::from(c1.cast_unsigned()) << 16;
+    _mm256_set1_epi32(bits.cast_signed())
+}
+
+/// `out = sum(c[i] * values[i]) * d` for a head of eight.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn weighted_sum_of_eight(c16: &[i16], values: &[i8], d: f32, out: &mut [f32; 8]) {
+    // Elements of two positions side by side, as are their weights.
+    let interleave = _mm_setr_epi8(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
+    let product = |c: [i16; 2], rows: &[i8; 16]| {
+        let pairs = _mm_shuffle_epi8(load_i8(rows), interleave);
+        _mm256_madd_epi16(_mm256_cvtepi8_epi16(pairs), both(c))
+    };
+    let mut total = _mm256_setzero_ps();
+    let runs = values.chunks(8 * POSITIONS_A_SUM);
+    for (c16, values) in c16.chunks(POSITIONS_A_SUM).zip(runs) {
+        let mut sums = _mm256_setzero_si256();
+        let (twos, last) = c16.as_chunks::<2>();
+        let (rows, last_row) = values.as_chunks::<16>();
+        for (&c, rows) in twos.iter().zip(rows) {
+            sums = _mm256_add_epi32(sums, product(c, rows));
+        }
+        if let &[c] = last {
+            sums = _mm256_add_epi32(sums, product([c, 0], &padded(last_row)));
+        }
+        total = _mm256_add_ps(total, _mm256_cvtepi32_ps(sums));
+    }
+    store(out, _mm256_mul_ps(total, _mm256_set1_ps(d)));
 }
 
 /// `out = sum(c[i] * values[i]) * d`.
@@ -402,25 +463,23 @@ fn weighted_sum_q8(c16: &[i16], values: &[i8], d: f32, out: &mut [f32]) {
                 _mm_loadl_epi64(row.as_ptr().cast())
             })
         };
+        let product = |c: [i16; 2], low: __m128i, high: __m128i| {
+            let pairs = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(low, high));
+            _mm256_madd_epi16(pairs, both(c))
+        };
         let mut total = _mm256_setzero_ps();
         let runs = values.chunks(head_dim * POSITIONS_A_SUM);
         for (c16, values) in c16.chunks(POSITIONS_A_SUM).zip(runs) {
             let mut sums = _mm256_setzero_si256();
-            let mut add = |c: [i16; 2], low: __m128i, high: __m128i| {
-                // Elements of both positions side by side, and so their weights.
-                let pairs = _mm256_cvtepi8_epi16(_mm_unpacklo_epi8(low, high));
-                let [c0, c1] = c.map(|c| i32::from(c.cast_unsigned()));
-                let c = _mm256_set1_epi32(c0 | c1 << 16);
-                sums = _mm256_add_epi32(sums, _mm256_madd_epi16(pairs, c));
-            };
             let (twos, last) = c16.as_chunks::<2>();
             let mut rows = values.chunks_exact(2 * head_dim);
             for (&c, rows) in twos.iter().zip(&mut rows) {
                 let (low, high) = rows.split_at(head_dim);
-                add(c, eight(low), eight(high));
+                sums = _mm256_add_epi32(sums, product(c, eight(low), eight(high)));
             }
             if let &[c] = last {
-                add([c, 0], eight(rows.remainder()), _mm_setzero_si128());
+                let low = eight(rows.remainder());
+                sums = _mm256_add_epi32(sums, product([c, 0], low, _mm_setzero_si128()));
             }
             total = _mm256_add_ps(total, _mm256_cvtepi32_ps(sums));
         }

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::kernels::math::{EXP_CUT, EXP_POLYNOMIAL, LN_2_HIGH, LN_2_LOW, ROUNDER};
+use crate::kernels::math::{EXP_CUT, EXP2_POLYNOMIAL, ROUNDER};
 use crate::kernels::rows;
 
 #[target_feature(enable = "avx2,f16c")]
@@ -30,15 +30,13 @@ pub(in crate::kernels) fn rope(x: &mut [f32], head_dim: usize, rotation: &[f32])
 #[inline]
 pub(super) fn exp(x: __m256) -> __m256 {
     let rounder = _mm256_set1_ps(ROUNDER);
-    let log2_e = _mm256_set1_ps(core::f32::consts::LOG2_E);
-    let shifted = _mm256_add_ps(_mm256_mul_ps(x, log2_e), rounder);
-    let n = _mm256_sub_ps(shifted, rounder);
-    let r = _mm256_sub_ps(x, _mm256_mul_ps(n, _mm256_set1_ps(LN_2_HIGH)));
-    let r = _mm256_sub_ps(r, _mm256_mul_ps(n, _mm256_set1_ps(LN_2_LOW)));
-    let [c1, c2, c3, c4, c5] = EXP_POLYNOMIAL;
+    let t = _mm256_mul_ps(x, _mm256_set1_ps(core::f32::consts::LOG2_E));
+    let shifted = _mm256_add_ps(t, rounder);
+    let f = _mm256_sub_ps(t, _mm256_sub_ps(shifted, rounder));
+    let [c1, c2, c3, c4, c5] = EXP2_POLYNOMIAL;
     let mut p = _mm256_set1_ps(c5);
     for c in [c4, c3, c2, c1, 1.0] {
-        p = _mm256_add_ps(_mm256_mul_ps(p, r), _mm256_set1_ps(c));
+        p = _mm256_add_ps(_mm256_mul_ps(p, f), _mm256_set1_ps(c));
     }
     let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
     let scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
