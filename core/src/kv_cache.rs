@@ -214,41 +214,42 @@ impl<'b> KvCache<'b> {
     }
 
     /// Stores keys and values of all heads of a layer in a slot.
-    pub(crate) fn store(&mut self, layer: usize, slot: usize, keys: &[f32], values: &[f32]) {
-        for (part, row) in [keys, values].into_iter().enumerate() {
-            self.store_part(layer, part, slot, row);
-        }
-    }
-
-    fn store_part(&mut self, layer: usize, part: usize, slot: usize, row: &[f32]) {
+    pub(crate) fn store(
+        &mut self,
+        backend: Backend,
+        layer: usize,
+        slot: usize,
+        keys: &[f32],
+        values: &[f32],
+    ) {
         let layout = self.layout;
         let head_dim = layout.head_dim;
-        let whole_row = match layout.ty {
-            KvType::Q8Row => Some(q8_scale(row)),
-            _ => None,
-        };
-        for (head, x) in row.chunks_exact(head_dim).enumerate() {
-            let start = (layout.first_row(layer, part, head) + slot) * head_dim;
-            let range = start..start + head_dim;
-            match &mut self.buffers {
-                KvBuffers::F32(elements) => {
-                    if let Some(to) = elements.get_mut(range) {
-                        to.copy_from_slice(x);
+        for (part, row) in [keys, values].into_iter().enumerate() {
+            let whole_row = match layout.ty {
+                KvType::Q8Row => Some(q8_scale(backend, row)),
+                _ => None,
+            };
+            for (head, x) in row.chunks_exact(head_dim).enumerate() {
+                let start = (layout.first_row(layer, part, head) + slot) * head_dim;
+                let range = start..start + head_dim;
+                match &mut self.buffers {
+                    KvBuffers::F32(elements) => {
+                        if let Some(to) = elements.get_mut(range) {
+                            to.copy_from_slice(x);
+                        }
                     }
-                }
-                KvBuffers::F16(elements) => {
-                    let to = elements.get_mut(range).unwrap_or_default();
-                    for (to, &x) in to.iter_mut().zip(x) {
-                        *to = half::f16::from_f32_const(x).to_bits();
+                    KvBuffers::F16(elements) => {
+                        backend.to_f16(x, elements.get_mut(range).unwrap_or_default());
                     }
-                }
-                KvBuffers::Q8 { qs, scales } => {
-                    let scale = whole_row.unwrap_or_else(|| q8_scale(x));
-                    let at = layout.first_scale(layer, part, head) + slot;
-                    if let Some(to) = scales.get_mut(at) {
-                        *to = scale;
+                    KvBuffers::Q8 { qs, scales } => {
+                        let scale = whole_row.unwrap_or_else(|| q8_scale(backend, x));
+                        let at = layout.first_scale(layer, part, head) + slot;
+                        if let Some(to) = scales.get_mut(at) {
+                            *to = scale;
+                        }
+                        let out = qs.get_mut(range).unwrap_or_default();
+                        backend.quantize_bytes(x, f16_to_f32(scale), out);
                     }
-                    quantize(x, scale, qs.get_mut(range).unwrap_or_default());
                 }
             }
         }
@@ -416,31 +417,9 @@ fn take<const N: usize>(bytes: &mut &[u8]) -> [u8; N] {
 }
 
 /// The scale of a row of bytes, as f16: the largest magnitude divided by 127.
-fn q8_scale(x: &[f32]) -> u16 {
-    // Compared as integers, so that NaN is above infinity on every target.
-    let amax = x.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
-    let amax = f32::from_bits(amax.unwrap_or(0));
+fn q8_scale(backend: Backend, x: &[f32]) -> u16 {
+    let amax = f32::from_bits(backend.largest_magnitude(x));
     half::f16::from_f32_const(amax / 127.0).to_bits()
-}
-
-/// Quantizes to bytes of this scale: `x * (1 / scale)`, rounded to nearest even and clamped.
-fn quantize(x: &[f32], scale: u16, out: &mut [i8]) {
-    const ROUNDER: f32 = 12_582_912.0;
-    let d = f16_to_f32(scale);
-    if d == 0.0 || !d.is_finite() {
-        // With an infinite scale or NaN the products are NaN, as long as a quant is not 0.
-        out.fill(i8::from(d != 0.0));
-        return;
-    }
-    let reciprocal = 1.0 / d;
-    for (out, &x) in out.iter_mut().zip(x) {
-        let rounded = (x * reciprocal + ROUNDER).to_bits();
-        let int = rounded.wrapping_sub(ROUNDER.to_bits()).cast_signed();
-        #[allow(clippy::cast_possible_truncation)] // Clamped.
-        {
-            *out = int.clamp(-127, 127) as i8;
-        }
-    }
 }
 
 #[allow(clippy::cast_precision_loss)] // A head is far below 2^24 elements.

@@ -12,7 +12,7 @@
 //!   reciprocal of that sum.
 
 use super::math::exp;
-use super::rows::{join, sum_lanes};
+use super::rows::{join, largest_magnitude, sum_lanes};
 use super::scalar::{INFINITE, ROUNDER, TINY};
 use crate::quant::f16_to_f32;
 
@@ -187,17 +187,7 @@ fn weighted_sum<T: KvNumber>(
 /// scale itself and all quants are 1, and if it is below 2^-90 everything is zero.
 #[inline(always)]
 pub(super) fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
-    let mut lanes = [0_u32; 8];
-    let (eights, rest) = x.as_chunks::<8>();
-    for eight in eights {
-        for (lane, x) in lanes.iter_mut().zip(eight) {
-            *lane = (*lane).max(x.to_bits() & 0x7fff_ffff);
-        }
-    }
-    for (lane, x) in lanes.iter_mut().zip(rest) {
-        *lane = (*lane).max(x.to_bits() & 0x7fff_ffff);
-    }
-    match scale_i16(lanes.into_iter().fold(0, u32::max)) {
+    match scale_i16(largest_magnitude(x)) {
         Ok((d, reciprocal)) => {
             for (out, &x) in out.iter_mut().zip(x) {
                 *out = round_i16(x, reciprocal);

@@ -44,6 +44,24 @@ impl Backend {
         dispatch!(self, rope(x, head_dim, rotation), rows::rope);
     }
 
+    /// The largest magnitude, as the bits of an f32: compared as integers, so that NaN is above
+    /// infinity.
+    #[must_use]
+    pub fn largest_magnitude(self, x: &[f32]) -> u32 {
+        dispatch!(self, largest_magnitude(x), rows::largest_magnitude)
+    }
+
+    /// Quantizes to bytes of the scale `d`: `x * (1 / d)`, rounded to nearest even and clamped to
+    /// ±127; all 0 if `d` is, all 1 if it is not finite.
+    pub fn quantize_bytes(self, x: &[f32], d: f32, out: &mut [i8]) {
+        dispatch!(self, quantize_bytes(x, d, out), rows::quantize_bytes);
+    }
+
+    /// The bits of f16 numbers, rounded to nearest even.
+    pub fn to_f16(self, x: &[f32], out: &mut [u16]) {
+        dispatch!(self, to_f16(x, out), rows::to_f16);
+    }
+
     /// Attention over rows of f32: `out` becomes a result for each query head, `keys` and `values`
     /// hold the rows of their KV head; `scores` has [`scores_len`](super::scores_len) elements.
     pub fn attend_f32(

@@ -1,7 +1,7 @@
 //! Row operations: normalization, activation function, rotation. One source for all back ends:
 //! the loops keep eight independent lanes, which each back end compiles for its own registers.
 
-use super::math::exp;
+use super::math::{ROUNDER, exp};
 
 /// The sum of eight lanes, in the one order.
 #[inline(always)]
@@ -72,5 +72,51 @@ pub(super) fn rope(x: &mut [f32], head_dim: usize, rotation: &[f32]) {
             let [a, b] = *pair;
             *pair = [a * cos - b * sin, a * sin + b * cos];
         }
+    }
+}
+
+/// The largest magnitude, as the bits of an f32: compared as integers, so that NaN is above
+/// infinity.
+#[inline(always)]
+pub(super) fn largest_magnitude(x: &[f32]) -> u32 {
+    let mut lanes = [0_u32; 8];
+    let (eights, rest) = x.as_chunks::<8>();
+    for eight in eights {
+        for (lane, x) in lanes.iter_mut().zip(eight) {
+            *lane = (*lane).max(x.to_bits() & 0x7fff_ffff);
+        }
+    }
+    for (lane, x) in lanes.iter_mut().zip(rest) {
+        *lane = (*lane).max(x.to_bits() & 0x7fff_ffff);
+    }
+    lanes.into_iter().fold(0, u32::max)
+}
+
+/// Quantizes to bytes of the scale `d`: `x * (1 / d)`, rounded to nearest even and clamped to ±127.
+///
+/// If `d` is 0 so are all quants; if it is not finite they are 1, so that every product is NaN or
+/// infinite as it should be.
+#[inline(always)]
+pub(super) fn quantize_bytes(x: &[f32], d: f32, out: &mut [i8]) {
+    if d == 0.0 || !d.is_finite() {
+        out.fill(i8::from(d != 0.0));
+        return;
+    }
+    let reciprocal = 1.0 / d;
+    for (out, &x) in out.iter_mut().zip(x) {
+        let rounded = (x * reciprocal + ROUNDER).to_bits();
+        let int = rounded.wrapping_sub(ROUNDER.to_bits()).cast_signed();
+        #[allow(clippy::cast_possible_truncation)] // Clamped.
+        {
+            *out = int.clamp(-127, 127) as i8;
+        }
+    }
+}
+
+/// The bits of f16, rounded to nearest even.
+#[inline(always)]
+pub(super) fn to_f16(x: &[f32], out: &mut [u16]) {
+    for (out, &x) in out.iter_mut().zip(x) {
+        *out = half::f16::from_f32_const(x).to_bits();
     }
 }

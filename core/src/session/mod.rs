@@ -306,7 +306,7 @@ impl<'b> Session<'b> {
             return Err(SessionError::NoLogits);
         }
         let logits = self.floats.get(self.plan.logits()).unwrap_or_default();
-        match first_not_finite(logits) {
+        match self.first_not_finite(logits) {
             None => Ok(logits),
             Some(id) => Err(SessionError::NotFinite { id }),
         }
@@ -320,6 +320,15 @@ impl<'b> Session<'b> {
     pub fn logits_mut(&mut self) -> Result<&mut [f32], SessionError> {
         self.logits()?;
         Ok(self.floats.get_mut(self.plan.logits()).unwrap_or_default())
+    }
+
+    /// The first token whose logit is NaN or infinite.
+    fn first_not_finite(&self, logits: &[f32]) -> Option<u32> {
+        if self.backend.largest_magnitude(logits) < f32::INFINITY.to_bits() {
+            return None;
+        }
+        let at = logits.iter().position(|logit| !logit.is_finite());
+        at.and_then(|at| u32::try_from(at).ok())
     }
 
     fn check(&self, tokens: &[u32]) -> Result<(), SessionError> {
@@ -341,17 +350,6 @@ impl<'b> Session<'b> {
         }
         Ok(())
     }
-}
-
-/// Index of the first number that is NaN or infinite. All exponents are looked at without a
-/// branch, since nearly always there is none.
-fn first_not_finite(x: &[f32]) -> Option<u32> {
-    let largest = x.iter().map(|x| x.to_bits() & 0x7fff_ffff).max();
-    if largest.unwrap_or(0) < 0x7f80_0000 {
-        return None;
-    }
-    let at = x.iter().position(|x| !x.is_finite());
-    at.and_then(|at| u32::try_from(at).ok())
 }
 
 impl core::fmt::Debug for Session<'_> {

@@ -145,7 +145,8 @@ impl Session<'_> {
         {
             backend.rope(q, hp.head_dim, angles);
             backend.rope(k, hp.head_dim, angles);
-            self.cache.store(pass.layer, position % window, k, v);
+            self.cache
+                .store(backend, pass.layer, position % window, k, v);
             let positions = window.min(position + 1);
             let scratch = AttentionScratch {
                 scores: &mut *parts.scores,

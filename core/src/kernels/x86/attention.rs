@@ -98,6 +98,31 @@ fn scores_of<T: Load>(q: &[f32], keys: &[T], scale: f32, positions: usize, score
         lanes
     };
     let (groups, _) = scores.as_chunks_mut::<8>();
+    if let [q] = q {
+        // Heads of eight: a key in a register.
+        let q = load(q);
+        let (eights, last) = keys.as_chunks::<8>().0.as_chunks::<8>();
+        let score = |eight: [__m256; 8]| {
+            let products = eight.map(|key| _mm256_mul_ps(q, key));
+            _mm256_mul_ps(join_eight(products), scale8)
+        };
+        // SAFETY: this function has AVX2 and F16C.
+        let key = |key: &[T; 8]| unsafe { T::load(key) };
+        let (groups, last_group) = groups.split_at_mut(eights.len().min(groups.len()));
+        for (scores, [a, b, c, d, e, f, g, h]) in groups.iter_mut().zip(eights) {
+            let eight = [a, b, c, d, e, f, g, h].map(key);
+            store(scores, score(eight));
+        }
+        if let [scores] = last_group {
+            let mut eight = [_mm256_setzero_ps(); 8];
+            for (lanes, last) in eight.iter_mut().zip(last) {
+                *lanes = key(last);
+            }
+            store(scores, score(eight));
+        }
+        hide_behind(scores, positions);
+        return;
+    }
     for (scores, keys) in groups.iter_mut().zip(keys.chunks(8 * head_dim)) {
         let mut rows = keys.chunks_exact(head_dim).map(&lanes);
         let mut eight = [_mm256_setzero_ps(); 8];
@@ -189,6 +214,29 @@ fn largest(groups: &[[f32; 8]]) -> __m256 {
 fn weighted_sum<T: Load>(p: &[f32], values: &[T], factor: f32, out: &mut [f32]) {
     let head_dim = out.len();
     let (tiles, _) = out.as_chunks_mut::<8>();
+    if let [out] = tiles {
+        let add = |lane: &mut __m256, p: f32, row: &[T; 8]| {
+            // SAFETY: this function has AVX2 and F16C.
+            let row = unsafe { T::load(row) };
+            *lane = _mm256_add_ps(*lane, _mm256_mul_ps(_mm256_set1_ps(p), row));
+        };
+        let mut lanes = [_mm256_setzero_ps(); 4];
+        let (fours, rest) = p.as_chunks::<4>();
+        let (rows, rest_rows) = values.as_chunks::<8>().0.as_chunks::<4>();
+        for (p, rows) in fours.iter().zip(rows) {
+            let [l0, l1, l2, l3] = &mut lanes;
+            let ([p0, p1, p2, p3], [r0, r1, r2, r3]) = (*p, rows);
+            add(l0, p0, r0);
+            add(l1, p1, r1);
+            add(l2, p2, r2);
+            add(l3, p3, r3);
+        }
+        for ((lane, &p), row) in lanes.iter_mut().zip(rest).zip(rest_rows) {
+            add(lane, p, row);
+        }
+        store(out, joined(lanes, factor));
+        return;
+    }
     for (tile, out) in tiles.iter_mut().enumerate() {
         let mut lanes = [_mm256_setzero_ps(); 4];
         let add = |lane: &mut __m256, p: f32, row: &[T]| {
@@ -211,10 +259,16 @@ fn weighted_sum<T: Load>(p: &[f32], values: &[T], factor: f32, out: &mut [f32]) 
         for ((lane, &p), row) in lanes.iter_mut().zip(rest).zip(rows) {
             add(lane, p, row);
         }
-        let [l0, l1, l2, l3] = lanes;
-        let sum = _mm256_add_ps(_mm256_add_ps(l0, l2), _mm256_add_ps(l1, l3));
-        store(out, _mm256_mul_ps(sum, _mm256_set1_ps(factor)));
+        store(out, joined(lanes, factor));
     }
+}
+
+/// The sum of four lanes times a factor.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn joined([l0, l1, l2, l3]: [__m256; 4], factor: f32) -> __m256 {
+    let sum = _mm256_add_ps(_mm256_add_ps(l0, l2), _mm256_add_ps(l1, l3));
+    _mm256_mul_ps(sum, _mm256_set1_ps(factor))
 }
 
 /// Attention over int8 rows.

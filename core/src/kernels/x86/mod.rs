@@ -15,7 +15,7 @@ mod types32;
 pub(super) use attention::{attend, attend_q8};
 pub(super) use dot::{Avx2, AvxVnni};
 pub(super) use quantize::{quantize_q8, quantize_q8k};
-pub(super) use rows::{add, rms_norm, rope, swiglu};
+pub(super) use rows::{add, largest_magnitude, quantize_bytes, rms_norm, rope, swiglu, to_f16};
 
 use super::backend::Shape;
 use crate::gguf::GgmlType;
