@@ -13,7 +13,7 @@ macro_rules! dispatch {
             // SAFETY: this value exists only where the processor has AVX2 and F16C.
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
-            Kind::Avx2 => unsafe { x86::$operation($($argument),*) },
+            Kind::Avx2 | Kind::AvxVnni => unsafe { x86::$operation($($argument),*) },
             #[allow(unreachable_patterns)] // Where there is one back end.
             _ => $common($($argument),*),
         }
