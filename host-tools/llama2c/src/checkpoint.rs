@@ -337,3 +337,208 @@ fn ints<const N: usize>(bytes: &[u8], at: usize) -> Option<[i32; N]> {
     let chunks = chunks.first_chunk::<N>()?;
     Some(chunks.map(i32::from_le_bytes))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Four wide, six hidden, two layers, two heads over one KV head, five tokens, three positions.
+    const CONFIG: [i32; 7] = [4, 6, 2, 2, 1, 5, 3];
+
+    /// A header of 256 bytes.
+    fn header(version: i32, shared: u8, group_size: i32) -> Vec<u8> {
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(version.to_le_bytes());
+        bytes.extend(CONFIG.iter().flat_map(|v| v.to_le_bytes()));
+        bytes.push(shared);
+        bytes.extend(group_size.to_le_bytes());
+        bytes.resize(HEADER_LEN, 0);
+        bytes
+    }
+
+    /// The numbers from 0 on, behind `header`.
+    fn with_floats(mut header: Vec<u8>, count: u16) -> Vec<u8> {
+        header.extend((0..count).flat_map(|n| f32::from(n).to_le_bytes()));
+        header
+    }
+
+    fn legacy(shared: bool) -> Vec<u8> {
+        let mut config = CONFIG;
+        if !shared {
+            config[5] = -config[5];
+        }
+        let header = config.iter().flat_map(|v| v.to_le_bytes()).collect();
+        with_floats(header, if shared { 286 } else { 306 })
+    }
+
+    fn v1(shared: bool) -> Vec<u8> {
+        let header = header(1, shared.into(), 0);
+        with_floats(header, if shared { 280 } else { 300 })
+    }
+
+    /// Quants and scales are numbered on as well: 1, 2, 3 … and 1.0, 2.0, 3.0 … in each tensor.
+    fn v2(shared: bool) -> Vec<u8> {
+        let mut bytes = with_floats(header(2, shared.into(), 2), 20);
+        let matrices = [20, 16, 16, 8, 8, 8, 8, 16, 16, 24, 24, 24, 24, 24, 24];
+        let classifier = if shared { None } else { Some(20) };
+        for elements in matrices.into_iter().chain(classifier) {
+            bytes.extend(1..=elements);
+            let scales = (1..=elements / 2).map(f32::from);
+            bytes.extend(scales.flat_map(f32::to_le_bytes));
+        }
+        bytes
+    }
+
+    /// The first number of a tensor and how many it has.
+    fn first(checkpoint: &Checkpoint<'_>, role: Role, layer: u32) -> Option<(f32, usize)> {
+        let weights = checkpoint.weights(role, layer)?;
+        let mut number = [f32::NAN];
+        weights.read(0, &mut number);
+        Some((number[0], weights.len()))
+    }
+
+    #[test]
+    fn tensors_of_a_legacy_file_lie_where_run_c_looks_for_them() {
+        let bytes = legacy(false);
+        let checkpoint = Checkpoint::parse(&bytes).unwrap();
+        assert_eq!(checkpoint.version(), Version::Legacy);
+        assert!(!checkpoint.shared_classifier());
+        for (role, layer, start, len) in [
+            (Role::TokenEmbd, 0, 0.0, 20),
+            (Role::AttnNorm, 0, 20.0, 4),
+            (Role::AttnNorm, 1, 24.0, 4),
+            (Role::AttnQ, 0, 28.0, 16),
+            (Role::AttnQ, 1, 44.0, 16),
+            (Role::AttnK, 0, 60.0, 8),
+            (Role::AttnV, 1, 84.0, 8),
+            (Role::AttnOutput, 0, 92.0, 16),
+            (Role::FfnNorm, 1, 128.0, 4),
+            (Role::FfnGate, 0, 132.0, 24),
+            (Role::FfnDown, 1, 204.0, 24),
+            (Role::FfnUp, 1, 252.0, 24),
+            (Role::OutputNorm, 0, 276.0, 4),
+            // Six numbers of tables between.
+            (Role::Output, 0, 286.0, 20),
+        ] {
+            let found = first(&checkpoint, role, layer);
+            assert_eq!(found, Some((start, len)), "{role:?} {layer}");
+        }
+        assert_eq!(first(&checkpoint, Role::AttnQ, 2), None);
+        let bytes = legacy(true);
+        let tied = Checkpoint::parse(&bytes).unwrap();
+        assert!(tied.shared_classifier());
+        assert_eq!(first(&tied, Role::Output, 0), None);
+    }
+
+    #[test]
+    fn tensors_of_the_newer_versions_lie_where_export_py_puts_them() {
+        let bytes = v1(false);
+        let checkpoint = Checkpoint::parse(&bytes).unwrap();
+        assert_eq!(checkpoint.version(), Version::V1);
+        for (role, layer, start, len) in [
+            (Role::AttnNorm, 1, 4.0, 4),
+            (Role::FfnNorm, 0, 8.0, 4),
+            (Role::OutputNorm, 0, 16.0, 4),
+            (Role::TokenEmbd, 0, 20.0, 20),
+            (Role::AttnQ, 1, 56.0, 16),
+            (Role::AttnK, 0, 72.0, 8),
+            (Role::AttnV, 0, 88.0, 8),
+            (Role::AttnOutput, 0, 104.0, 16),
+            (Role::FfnGate, 0, 136.0, 24),
+            (Role::FfnDown, 0, 184.0, 24),
+            (Role::FfnUp, 1, 256.0, 24),
+            (Role::Output, 0, 280.0, 20),
+        ] {
+            let found = first(&checkpoint, role, layer);
+            assert_eq!(found, Some((start, len)), "{role:?} {layer}");
+        }
+
+        let bytes = v2(false);
+        let checkpoint = Checkpoint::parse(&bytes).unwrap();
+        assert_eq!(checkpoint.version(), Version::V2 { group_size: 2 });
+        assert_eq!(first(&checkpoint, Role::OutputNorm, 0), Some((16.0, 4)));
+        for (role, layer) in [(Role::TokenEmbd, 0), (Role::AttnK, 1), (Role::Output, 0)] {
+            let mut numbers = [0.0; 6];
+            let weights = checkpoint.weights(role, layer).unwrap();
+            weights.read(0, &mut numbers);
+            assert_eq!(numbers, [1.0, 2.0, 6.0, 8.0, 15.0, 18.0], "{role:?}");
+        }
+    }
+
+    #[test]
+    fn lengths_that_are_wrong_say_why() {
+        let cause = |bytes: &[u8]| match Checkpoint::parse(bytes).unwrap_err() {
+            CheckpointError::Length { cause, .. } => cause,
+            other => panic!("{other}"),
+        };
+        for good in [
+            legacy(true),
+            legacy(false),
+            v1(true),
+            v1(false),
+            v2(true),
+            v2(false),
+        ] {
+            assert!(Checkpoint::parse(&good).is_ok());
+            for len in 0..good.len() {
+                assert!(Checkpoint::parse(&good[..len]).is_err(), "{len}");
+            }
+            assert_eq!(cause(&good[..good.len() - 1]), LengthCause::CutShort);
+            let more = [&good[..], b"\n"].concat();
+            assert_eq!(cause(&more), LengthCause::TrailingBytes);
+        }
+        // The header of one and the body of another.
+        let splice = |header: Vec<u8>, body: Vec<u8>, at: usize| {
+            cause(&[&header[..at], &body[at..]].concat())
+        };
+        let lost_sign = LengthCause::ClassifierPresent { legacy: true };
+        assert_eq!(splice(legacy(true), legacy(false), 28), lost_sign);
+        let missing = LengthCause::ClassifierMissing;
+        assert_eq!(splice(legacy(false), legacy(true), 28), missing);
+        let wrong_flag = LengthCause::ClassifierPresent { legacy: false };
+        assert_eq!(splice(v1(true), v1(false), 256), wrong_flag);
+        assert_eq!(splice(v2(false), v2(true), 256), missing);
+        let tables = legacy(true);
+        let tables = cause(&tables[..tables.len() - 24]);
+        assert_eq!(tables, LengthCause::RopeTablesMissing);
+        let other = |number| LengthCause::OtherVersion { number };
+        assert_eq!(splice(header(2, 1, 2), v1(true), 256), other(1));
+        assert_eq!(splice(header(1, 1, 2), v2(true), 256), other(2));
+    }
+
+    #[test]
+    fn no_header_leads_astray() {
+        // Every byte of every header, with the values at which numbers tip over.
+        for good in [legacy(true), v1(false), v2(true)] {
+            for at in 0..64.min(good.len()) {
+                for value in [0, 1, 0x7f, 0x80, 0xff] {
+                    let mut bytes = good.clone();
+                    bytes[at] = value;
+                    if let Ok(checkpoint) = Checkpoint::parse(&bytes) {
+                        for role in Role::LAYER {
+                            assert!(first(&checkpoint, role, 0).is_some());
+                        }
+                    }
+                }
+            }
+        }
+        let largest = [i32::MAX, i32::MAX, i32::MAX, 1, 1, i32::MIN, i32::MAX];
+        let largest: Vec<_> = largest.iter().flat_map(|v| v.to_le_bytes()).collect();
+        assert!(Checkpoint::parse(&largest).is_err());
+    }
+
+    #[test]
+    fn flags_and_groups_are_checked() {
+        let error = |bytes: Vec<u8>| Checkpoint::parse(&bytes).unwrap_err();
+        let flag = CheckpointError::SharedFlag { found: 2 };
+        assert_eq!(error(header(1, 2, 0)), flag);
+        for found in [0, -1, 3, 8] {
+            let group = CheckpointError::GroupSize { found, dim: 4 };
+            assert_eq!(error(header(2, 1, found)), group);
+        }
+        for found in [0, 3, -1] {
+            let version = CheckpointError::Version { found };
+            assert_eq!(error(header(found, 1, 2)), version);
+        }
+    }
+}

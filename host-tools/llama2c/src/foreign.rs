@@ -66,7 +66,7 @@ impl fmt::Display for Format {
 /// The format that the first bytes tell beyond doubt: none of these beginnings makes a legacy
 /// header, since a `dim` of that size is refused.
 pub(crate) fn recognize(bytes: &[u8]) -> Option<Format> {
-    const STARTS: [(&[u8], Format); 13] = [
+    const STARTS: [(&[u8], Format); 14] = [
         (b"PK\x03\x04", Format::Zip),
         (b"\x1f\x8b\x08", Format::Gzip),
         (b"\x80\x02\x8a\x0a", Format::Pickle),
@@ -76,6 +76,8 @@ pub(crate) fn recognize(bytes: &[u8]) -> Option<Format> {
         (b"fmgg", Format::Ggml),
         (b"tjgg", Format::Ggml),
         (b"\x0a\x0e\x0a\x05<unk>", Format::SentencePiece),
+        // Where the newer format has the longest length, the older one has that of `<unk>`.
+        (b"\x05\0\0\0<unk>", Format::OldTokenizerBin),
         (b"<!DOCTYPE", Format::Html),
         (b"<!doctype", Format::Html),
         (b"<html", Format::Html),
@@ -106,4 +108,53 @@ pub(crate) fn explain(bytes: &[u8], error: CheckpointError) -> CheckpointError {
 /// Whether this is a checkpoint.
 pub(crate) fn is_checkpoint(bytes: &[u8]) -> bool {
     Checkpoint::parse(bytes).is_ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recognized_makes_no_checkpoint() {
+        for (bytes, format) in [
+            (&b"PK\x03\x04rest of it"[..], Format::Zip),
+            (b"\x1f\x8b\x08\0rest", Format::Gzip),
+            (b"\x80\x02\x8a\x0alfc\x9cF\xf9", Format::Pickle),
+            (b"GGUF\x03\0\0\0", Format::Gguf),
+            (b"\x40\0\0\0\0\0\0\0{\"__metadata__\"", Format::Safetensors),
+            (
+                b"\x0a\x0e\x0a\x05<unk>\x15\0\0\0\0\x18\x02",
+                Format::SentencePiece,
+            ),
+            (b"\x05\0\0\0<unk>\x05\0\0\0", Format::OldTokenizerBin),
+            (b"{\"model\": 1}", Format::Json),
+            (b"\n  {\n", Format::Json),
+            (b"<!DOCTYPE html>", Format::Html),
+            (
+                b"version https://git-lfs.github.com/spec/v1\n",
+                Format::LfsPointer,
+            ),
+        ] {
+            assert_eq!(recognize(bytes), Some(format));
+            let mut bytes = bytes.to_vec();
+            bytes.resize(64, 0);
+            let header: [i32; 7] = bytes.as_chunks().0[..7]
+                .iter()
+                .map(|&v| i32::from_le_bytes(v))
+                .collect::<Vec<_>>()
+                .try_into()
+                .unwrap();
+            assert!(crate::Config::new(header).is_err(), "{format:?}");
+        }
+    }
+
+    #[test]
+    fn plausible_headers_are_not_taken_for_something_else() {
+        // Each begins like one of the formats: 0x20 is a space, 0x0a a line's end, 640 a pickle.
+        for dim in [8827_i32, 123, 32, 10, 640, 0x227b] {
+            let header = [dim, 172, 5, 8, 4, 512, 512];
+            let bytes: Vec<_> = header.iter().flat_map(|v| v.to_le_bytes()).collect();
+            assert_eq!(recognize(&bytes), None, "{dim}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! llama2.c's `tokenizer.bin`.
 
-use crate::{Format, VocabularyError, foreign};
+use crate::{VocabularyError, foreign};
 
 /// A `tokenizer.bin`, where it lies: the length of the longest text (a `u32` that nobody needs and
 /// that is not always right), then for each token its score, the length of its text and the text.
@@ -24,13 +24,8 @@ impl<'a> TokenizerBin<'a> {
             let found = bytes.len();
             return Err(VocabularyError::NoTokens { found });
         };
-        match count(tokens) {
-            Ok(len) => Ok(Self { tokens, len }),
-            Err(_) if is_without_scores(bytes) => Err(VocabularyError::Foreign {
-                format: Format::OldTokenizerBin,
-            }),
-            Err(error) => Err(error),
-        }
+        let len = count(tokens)?;
+        Ok(Self { tokens, len })
     }
 
     /// How many tokens there are, at least one.
@@ -89,15 +84,74 @@ fn count(tokens: &[u8]) -> Result<usize, VocabularyError> {
     Ok(id)
 }
 
-/// Whether this is the format of before scores were added: length and text of each token.
-fn is_without_scores(bytes: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some((len, after)) = rest.split_first_chunk::<4>() {
-        let len = usize::try_from(u32::from_le_bytes(*len)).unwrap_or(usize::MAX);
-        match after.get(len..) {
-            Some(after) => rest = after,
-            None => return false,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(tokens: &[(f32, &[u8])]) -> Vec<u8> {
+        let mut bytes = vec![9, 0, 0, 0];
+        for (score, text) in tokens {
+            bytes.extend(score.to_le_bytes());
+            bytes.extend(i32::try_from(text.len()).unwrap().to_le_bytes());
+            bytes.extend(*text);
+        }
+        bytes
+    }
+
+    const TOKENS: [(f32, &[u8]); 4] = [
+        (0.0, b"<unk>"),
+        (-1.5, b""),
+        (f32::NEG_INFINITY, b" \0\xff"),
+        (7.0, b"x"),
+    ];
+
+    #[test]
+    fn tokens_come_as_they_are() {
+        let bytes = file(&TOKENS);
+        let tokenizer = TokenizerBin::parse(&bytes).unwrap();
+        assert_eq!(tokenizer.len(), 4);
+        assert!(tokenizer.iter().eq(TOKENS));
+    }
+
+    #[test]
+    fn a_file_that_ends_early_says_where() {
+        let bytes = file(&TOKENS);
+        // Where each token ends, and a shorter file is whole.
+        let ends = [17, 25, 36, 45];
+        assert_eq!(bytes.len(), ends[3]);
+        for len in 0..bytes.len() {
+            let parsed = TokenizerBin::parse(&bytes[..len]);
+            let id = ends.iter().filter(|&&end| end <= len).count();
+            let start = if id == 0 { 4 } else { ends[id - 1] };
+            match parsed {
+                Ok(tokenizer) => assert!(tokenizer.len() == id && len == start),
+                Err(VocabularyError::NoTokens { found }) => assert!(found == len && len <= 4),
+                Err(VocabularyError::CutShort { id: at }) => {
+                    assert!(at == id && len - start < 8);
+                }
+                Err(VocabularyError::TextLength { id: at, left, .. }) => {
+                    assert!(at == id && left == len - start - 8);
+                }
+                Err(other) => panic!("{other}"),
+            }
         }
     }
-    rest.is_empty()
+
+    #[test]
+    fn lengths_and_scores_are_checked() {
+        for len in [-1, i32::MIN, i32::MAX, 2] {
+            let mut bytes = file(&TOKENS);
+            let at = bytes.len() - 5;
+            bytes[at..][..4].copy_from_slice(&len.to_le_bytes());
+            let error = VocabularyError::TextLength {
+                id: 3,
+                len,
+                left: 1,
+            };
+            assert_eq!(TokenizerBin::parse(&bytes).unwrap_err(), error);
+        }
+        let bytes = file(&[(0.0, b"a"), (f32::NAN, b"b")]);
+        let error = VocabularyError::Score { id: 1 };
+        assert_eq!(TokenizerBin::parse(&bytes).unwrap_err(), error);
+    }
 }

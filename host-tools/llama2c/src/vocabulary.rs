@@ -356,3 +356,207 @@ fn key(error: KeyError<'_>) -> VocabularyError {
 fn missing(key: &'static str) -> VocabularyError {
     VocabularyError::Missing { key }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokenizer_bin(texts: &[&[u8]]) -> Vec<u8> {
+        let mut bytes = vec![0; 4];
+        for (text, score) in texts.iter().zip(0_u8..) {
+            bytes.extend((-f32::from(score)).to_le_bytes());
+            bytes.extend(u32::try_from(text.len()).unwrap().to_le_bytes());
+            bytes.extend(*text);
+        }
+        bytes
+    }
+
+    fn read(texts: &[&[u8]]) -> Result<Vocabulary, VocabularyError> {
+        let len = u32::try_from(texts.len()).unwrap();
+        Vocabulary::read(&tokenizer_bin(texts), len)
+    }
+
+    /// Stored text and type of each token.
+    fn tokens(vocabulary: &Vocabulary) -> Vec<(&[u8], i32)> {
+        let texts = array(&vocabulary.texts).unwrap();
+        texts
+            .strings()
+            .zip(vocabulary.types.iter().copied())
+            .collect()
+    }
+
+    #[test]
+    fn texts_are_stored_as_sentencepiece_writes_them() {
+        let texts: [&[u8]; 15] = [
+            b"<unk>",
+            b"\n<s>\n",
+            b"\n</s>\n",
+            b"<0x00>",
+            b"<0xAF>",
+            b" a  b ",
+            b"a",
+            b"\xc3\x28 ",
+            b"a\0b",
+            b"",
+            b"<0xaf>",
+            b"<0x4G>",
+            b"<0x-1>",
+            b"<0x41",
+            b"<0x041>",
+        ];
+        let vocabulary = read(&texts).unwrap();
+        let expected: [(&[u8], i32); 15] = [
+            (b"<unk>", 2),
+            (b"<s>", 3),
+            (b"</s>", 3),
+            (b"<0x00>", 6),
+            (b"<0xAF>", 6),
+            ("\u{2581}a\u{2581}\u{2581}b\u{2581}".as_bytes(), 1),
+            (b"a", 1),
+            (b"\xc3\x28\xe2\x96\x81", 1),
+            (b"a\0b", 1),
+            (b"", 1),
+            (b"<0xaf>", 1),
+            (b"<0x4G>", 1),
+            (b"<0x-1>", 1),
+            (b"<0x41", 1),
+            (b"<0x041>", 1),
+        ];
+        assert_eq!(tokens(&vocabulary), expected);
+        assert_eq!(vocabulary.warnings(), [Warning::NotUtf8 { count: 1 }]);
+    }
+
+    #[test]
+    fn what_is_odd_is_told() {
+        let vocabulary = read(&[b"<unk>", b"[CLS]", b"</s>", b"a", b"b", b"a", b"a"]).unwrap();
+        let expected = [
+            Warning::Replaced {
+                id: 1,
+                text: b"[CLS]".to_vec(),
+                by: "<s>",
+            },
+            Warning::Repeated {
+                count: 2,
+                first: 3,
+                second: 5,
+            },
+        ];
+        assert_eq!(vocabulary.warnings(), expected);
+        let words: Vec<_> = expected.iter().map(ToString::to_string).collect();
+        assert_eq!(words[0], "token 1 was `[CLS]`, it becomes <s>");
+        assert_eq!(
+            words[1],
+            "token 5 repeats the text of token 3, and 1 more do the like; the lowest id is the \
+             one that is found"
+        );
+    }
+
+    #[test]
+    fn sizes_must_match() {
+        let few = VocabularyError::TooFew { found: 2 };
+        assert_eq!(read(&[b"<unk>", b"<s>"]).unwrap_err(), few);
+        let bytes = tokenizer_bin(&[b"<unk>", b"<s>", b"</s>"]);
+        for expected in [0, 2, 4, u32::MAX] {
+            let size = VocabularyError::Size { found: 3, expected };
+            assert_eq!(Vocabulary::read(&bytes, expected).unwrap_err(), size);
+        }
+    }
+
+    /// A GGUF with a vocabulary of four tokens, changed by `change`.
+    fn gguf(change: impl FnOnce(&mut GgufBuilder<'_>)) -> Vec<u8> {
+        let mut builder = GgufBuilder::new();
+        builder
+            .set(keys::TOKENIZER_GGML_MODEL, "llama")
+            .set(
+                keys::TOKENIZER_GGML_TOKENS,
+                OwnedValue::strings(["<unk>", "<s>", "</s>", "a"]),
+            )
+            .set(keys::TOKENIZER_GGML_SCORES, &[0_f32, 0.0, 0.0, -1.0][..])
+            .set(keys::TOKENIZER_GGML_TOKEN_TYPE, &[2_i32, 3, 3, 1][..]);
+        change(&mut builder);
+        let mut bytes = Vec::new();
+        builder.write_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_gguf_s_entries_are_taken_over() {
+        let bytes = gguf(|builder| {
+            builder
+                .set("general.name", "not of the tokenizer")
+                .set(keys::TOKENIZER_GGML_BOS_TOKEN_ID, 3_u32)
+                .set(keys::TOKENIZER_GGML_EOS_TOKEN_ID, NONE)
+                .set(keys::TOKENIZER_GGML_PADDING_TOKEN_ID, NONE)
+                .set(keys::TOKENIZER_GGML_ADD_SPACE_PREFIX, false)
+                .set("tokenizer.chat_template", "{{ x }}")
+                .set(keys::SMIDGEN_TOKENIZER_OFFSETS, &[1_u16, 2][..]);
+        });
+        let vocabulary = Vocabulary::read(&bytes, 4).unwrap();
+        assert_eq!(vocabulary.source(), VocabularySource::Gguf);
+        let mut builder = GgufBuilder::new();
+        vocabulary.write_to(&mut builder);
+        for (key, value) in [
+            (keys::TOKENIZER_GGML_BOS_TOKEN_ID, 3_u32.into()),
+            (keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID, 0_u32.into()),
+            (keys::TOKENIZER_GGML_ADD_BOS_TOKEN, true.into()),
+            (keys::TOKENIZER_GGML_ADD_SPACE_PREFIX, false.into()),
+            ("tokenizer.chat_template", "{{ x }}".into()),
+            (
+                keys::SMIDGEN_TOKENIZER_OFFSETS,
+                (&[8_u16, 21, 32, 44, 53][..]).into(),
+            ),
+            (
+                keys::SMIDGEN_TOKENIZER_SORTED,
+                (&[2_u16, 1, 0, 3][..]).into(),
+            ),
+        ] {
+            assert_eq!(builder.get(key), Some(&value), "{key}");
+        }
+        for key in [
+            "general.name",
+            keys::TOKENIZER_GGML_EOS_TOKEN_ID,
+            keys::TOKENIZER_GGML_PADDING_TOKEN_ID,
+        ] {
+            assert_eq!(builder.get(key), None, "{key}");
+        }
+    }
+
+    #[test]
+    fn a_gguf_that_is_wrong_says_what() {
+        let error = |change: fn(&mut GgufBuilder<'_>)| {
+            Vocabulary::read(&gguf(change), 4).unwrap_err().to_string()
+        };
+        let bpe = error(|b| _ = b.set(keys::TOKENIZER_GGML_MODEL, "gpt2"));
+        assert!(
+            bpe.contains("`gpt2`") && bpe.contains("needs `llama`"),
+            "{bpe}"
+        );
+        for key in [
+            keys::TOKENIZER_GGML_MODEL,
+            keys::TOKENIZER_GGML_TOKENS,
+            keys::TOKENIZER_GGML_SCORES,
+            keys::TOKENIZER_GGML_TOKEN_TYPE,
+        ] {
+            let bytes = gguf(|builder| {
+                builder.remove(key);
+            });
+            let error = Vocabulary::read(&bytes, 4).unwrap_err();
+            assert_eq!(error, VocabularyError::Missing { key });
+        }
+        let short = error(|b| _ = b.set(keys::TOKENIZER_GGML_SCORES, &[0_f32; 3][..]));
+        assert_eq!(short, "tokenizer.ggml.scores has 3 elements for 4 tokens");
+        let nan = error(|b| _ = b.set(keys::TOKENIZER_GGML_SCORES, &[f32::NAN; 4][..]));
+        assert_eq!(nan, "the score of token 0 is NaN");
+        let ty = error(|b| _ = b.set(keys::TOKENIZER_GGML_TOKEN_TYPE, &[2_i32, 3, 7, 1][..]));
+        assert_eq!(ty, "the type of token 2 is 7, it must be 0 to 6");
+        let id = error(|b| _ = b.set(keys::TOKENIZER_GGML_BOS_TOKEN_ID, 4_u32));
+        assert_eq!(
+            id,
+            "tokenizer.ggml.bos_token_id is 4, but there are 4 tokens"
+        );
+        let text = error(|b| _ = b.set(keys::TOKENIZER_GGML_BOS_TOKEN_ID, "1"));
+        assert!(text.contains("tokenizer.ggml.bos_token_id"), "{text}");
+        let cut = Vocabulary::read(&gguf(|_| {})[..100], 4).unwrap_err();
+        assert!(matches!(cut, VocabularyError::Gguf { .. }));
+    }
+}
