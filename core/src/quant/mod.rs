@@ -22,9 +22,9 @@ mod q6_k;
 mod q8_0;
 
 pub use activation::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
-pub use bf16::bf16_to_f32;
+pub use bf16::{bf16_to_f32, f32_to_bf16};
 pub(crate) use block::{Block32, Block256, Unpacked32, Unpacked256};
-pub use f16::f16_to_f32;
+pub use f16::{f16_to_f32, f32_to_f16};
 pub(crate) use iq4_nl::Iq4Nl;
 pub(crate) use q2_k::Q2K;
 pub(crate) use q3_k::Q3K;

@@ -80,6 +80,8 @@ impl AtomicFile {
             // As for any new file: all may read and write but whom the umask excludes.
             builder.permissions(fs::Permissions::from_mode(0o666))
         };
+        // Else the message would name the temporary file, of which nobody knows.
+        fs::metadata(folder(&path)).map_err(fail)?;
         let file = builder.tempfile_in(folder(&path)).map_err(fail)?;
         if let Some(permissions) = permissions {
             file.as_file().set_permissions(permissions).map_err(fail)?;
@@ -260,8 +262,12 @@ mod tests {
             assert!(matches!(refused, Err(Error::NotAFile { .. })), "{path:?}");
         }
         let missing = folder.path().join("no/such/folder/out");
-        let refused = AtomicFile::create(missing, Overwrite::Refuse);
-        assert!(matches!(refused, Err(Error::Write { .. })));
+        let refused = AtomicFile::create(missing, Overwrite::Refuse).unwrap_err();
+        let Error::Write { source, .. } = refused else {
+            panic!("{refused}");
+        };
+        assert_eq!(source.kind(), io::ErrorKind::NotFound);
+        assert!(!source.to_string().contains(".part"), "{source}");
     }
 
     #[cfg(unix)]

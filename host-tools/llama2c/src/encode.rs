@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use smidgen_core::gguf::GgmlType;
+use smidgen_core::quant::{f32_to_bf16, f32_to_f16};
 
 use crate::Weights;
 
@@ -84,28 +85,34 @@ pub(crate) fn write(
         return copy(values, out);
     }
     let mut numbers = vec![0.0; CHUNK.min(weights.len())];
-    let mut bytes = Vec::with_capacity(numbers.len() * 4);
+    let mut bytes = vec![0; numbers.len() * 4];
     let limit = ty.limit();
     let mut start = 0;
     while start < weights.len() {
         let numbers = weights.read(start, &mut numbers);
         check(numbers, start, limit, |&v| v)?;
-        bytes.clear();
-        match ty {
-            WeightType::F32 => bytes.extend(numbers.iter().flat_map(|v| v.to_le_bytes())),
-            WeightType::F16 => {
-                let half = |&v: &f32| half::f16::from_f32_const(v).to_le_bytes();
-                bytes.extend(numbers.iter().flat_map(half));
-            }
-            WeightType::BF16 => {
-                let half = |&v: &f32| half::bf16::from_f32_const(v).to_le_bytes();
-                bytes.extend(numbers.iter().flat_map(half));
-            }
-        }
-        out.write_all(&bytes)?;
+        let bytes = match ty {
+            WeightType::F32 => store(numbers, &mut bytes, f32::to_le_bytes),
+            WeightType::F16 => store(numbers, &mut bytes, |v| f32_to_f16(v).to_le_bytes()),
+            WeightType::BF16 => store(numbers, &mut bytes, |v| f32_to_bf16(v).to_le_bytes()),
+        };
+        out.write_all(bytes)?;
         start += numbers.len();
     }
     Ok(())
+}
+
+/// Puts each number as `N` bytes into `bytes`, and returns the part that they fill.
+fn store<'b, const N: usize>(
+    numbers: &[f32],
+    bytes: &'b mut [u8],
+    encode: impl Fn(f32) -> [u8; N],
+) -> &'b [u8] {
+    let bytes = &mut bytes[..numbers.len() * N];
+    for (bytes, &number) in bytes.as_chunks_mut().0.iter_mut().zip(numbers) {
+        *bytes = encode(number);
+    }
+    bytes
 }
 
 /// Writes f32 as they are, straight from where they lie.

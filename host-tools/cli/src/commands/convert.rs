@@ -262,10 +262,10 @@ fn check_paths(args: &Args, input: &Path, target: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The name of a file without folder and extension.
+/// The name of a file without folder and extension; a stream has none.
 fn stem(path: &Path) -> Option<String> {
-    let stem = path.file_stem()?.to_string_lossy();
-    (stem != "-").then(|| stem.into_owned())
+    let stem = path.file_stem().filter(|_| path.is_file())?;
+    Some(stem.to_string_lossy().into_owned())
 }
 
 fn shown(path: &Path) -> String {
