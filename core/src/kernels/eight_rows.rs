@@ -21,6 +21,10 @@ pub(super) unsafe trait EightRows {
     /// Eight f32 numbers in order, in one register or two.
     type Sums: Copy;
 
+    /// Whether rows of two blocks, such as those of stories260K, are worth code without a loop over
+    /// blocks.
+    const TWO_BLOCKS: bool;
+
     /// The products of eight rows of `blocks` blocks, `stride` bytes apart from `w` on, with the
     /// rows of `T` tokens, which lie one after the other from `x` on.
     ///
@@ -68,8 +72,7 @@ pub(super) unsafe fn matmul<M: EightRows, const T: usize>(
                     }
                 }
             }
-        } else if shape.blocks == 2 {
-            // The rows of stories260K: with a constant there is no loop over blocks.
+        } else if M::TWO_BLOCKS && shape.blocks == 2 {
             let shape = Shape { blocks: 2, ..shape };
             for first in groups(shape.rows) {
                 group::<M, 1>(w, shape, first, x, out);

@@ -5,7 +5,6 @@ use core::marker::PhantomData;
 
 use super::super::backend::Shape;
 use super::super::eight_rows::{self, EightRows};
-use super::block32::halves;
 use super::dot::Dot;
 use crate::quant::Q8KAct;
 
@@ -60,6 +59,8 @@ struct Blocks<K, D>(PhantomData<(K, D)>);
 unsafe impl<K: Unpack256, D: Dot> EightRows for Blocks<K, D> {
     type X = Q8KAct;
     type Sums = [float32x4_t; 2];
+
+    const TWO_BLOCKS: bool = false;
 
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
@@ -176,5 +177,23 @@ fn minima(mins: uint8x16_t, x: &Q8KAct) -> int32x4_t {
         let msum = vmlal_high_s16(msum, mins_low, low);
         let msum = vmlal_s16(msum, vget_low_s16(mins_high), vget_low_s16(high));
         vmlal_high_s16(msum, mins_high, high)
+    }
+}
+
+/// The half-precision numbers at four addresses, as f32.
+///
+/// # Safety
+///
+/// Two bytes can be read at each address.
+#[inline(always)]
+unsafe fn halves(at: [*const u16; 4]) -> float32x4_t {
+    // SAFETY: the caller's promises; the loads have no alignment.
+    unsafe {
+        let halves = vdup_n_u16(0);
+        let halves = vld1_lane_u16::<0>(at[0], halves);
+        let halves = vld1_lane_u16::<1>(at[1], halves);
+        let halves = vld1_lane_u16::<2>(at[2], halves);
+        let halves = vld1_lane_u16::<3>(at[3], halves);
+        super::f16_to_f32(halves)
     }
 }

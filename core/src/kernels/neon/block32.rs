@@ -10,21 +10,20 @@ use crate::quant::Q8Act;
 
 /// How the blocks of a type unpack.
 pub(super) trait Unpack32 {
-    /// Bytes of a block, which begins with its f16 scale.
-    const BYTES: usize;
     /// Whether an f16 minimum follows the scale.
     const HAS_MIN: bool;
-    /// What [`load`](Self::load) has added to the quants.
+    /// What [`take`](Self::take) has added to the quants.
     const OFFSET: i32;
-    /// Bits of the largest magnitude: 4, 5 or 8.
+    /// How large quants are after that: 4 or 5 bits without sign, or 8 for signed bytes.
     const BITS: u32;
 
-    /// Unpacks the quants of the block at `at`.
+    /// Unpacks the quants of the block at `at` and moves `at` behind it. The scale and, if there is
+    /// one, the minimum become the words 0 and 1 of lane `LANE` of `scales`.
     ///
     /// # Safety
     ///
-    /// `BYTES` bytes can be read at `at`.
-    unsafe fn load(at: *const u8) -> [int8x16_t; 2];
+    /// A block can be read at `at`.
+    unsafe fn take<const LANE: u32>(at: &mut *const u8, scales: &mut uint32x4_t) -> [int8x16_t; 2];
 }
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
@@ -51,6 +50,8 @@ unsafe impl<K: Unpack32, D: Dot> EightRows for Blocks<K, D> {
     type X = Q8Act;
     type Sums = [float32x4_t; 2];
 
+    const TWO_BLOCKS: bool = false;
+
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
         w: *const u8,
@@ -72,7 +73,7 @@ unsafe impl<K: Unpack32, D: Dot> EightRows for Blocks<K, D> {
 ///
 /// # Safety
 ///
-/// The instructions of `D` are there, `blocks * K::BYTES` bytes can be read at `w + r * stride`
+/// The instructions of `D` are there, `blocks` blocks can be read at `w + r * stride`
 /// for each `r` of 0..4, and `T * blocks` blocks at `x`.
 #[inline(always)]
 unsafe fn four_rows<K: Unpack32, D: Dot, const T: usize>(
@@ -81,19 +82,22 @@ unsafe fn four_rows<K: Unpack32, D: Dot, const T: usize>(
     blocks: usize,
     x: *const Q8Act,
 ) -> [float32x4_t; T] {
-    // SAFETY: `block` is below `blocks`, `t` below `T` and rows are below 4, so that the caller's
-    // promises cover every block that is read; they also cover the instructions.
+    // SAFETY: `blocks` blocks are taken of each row and of each token, so that the caller's promises
+    // cover every block that is read; they also cover the instructions.
     unsafe {
         let mut acc = [vdupq_n_f32(0.0); T];
+        let mut rows: [*const u8; 4] = core::array::from_fn(|r| w.wrapping_add(r * stride));
+        let mut scales = vdupq_n_u32(0);
         for block in 0..blocks {
-            let row = |r: usize| w.add(r * stride + block * K::BYTES);
-            let quants: [[int8x16_t; 2]; 4] = core::array::from_fn(|r| K::load(row(r)));
-            let d = halves(core::array::from_fn(|r| row(r).cast()));
-            let m = if K::HAS_MIN {
-                halves(core::array::from_fn(|r| row(r).add(2).cast()))
-            } else {
-                vdupq_n_f32(0.0)
-            };
+            let quants = [
+                K::take::<0>(&mut rows[0], &mut scales),
+                K::take::<1>(&mut rows[1], &mut scales),
+                K::take::<2>(&mut rows[2], &mut scales),
+                K::take::<3>(&mut rows[3], &mut scales),
+            ];
+            let words = vreinterpretq_u16_u32(scales);
+            let d = super::f16_to_f32(vget_low_u16(vuzp1q_u16(words, words)));
+            let m = super::f16_to_f32(vget_low_u16(vuzp2q_u16(words, words)));
             for t in 0..T {
                 let x = &*x.add(t * blocks + block);
                 let qs = x.qs().as_ptr();
@@ -111,23 +115,5 @@ unsafe fn four_rows<K: Unpack32, D: Dot, const T: usize>(
             }
         }
         acc
-    }
-}
-
-/// The half-precision numbers at four addresses, as f32.
-///
-/// # Safety
-///
-/// Two bytes can be read at each address.
-#[inline(always)]
-pub(super) unsafe fn halves(at: [*const u16; 4]) -> float32x4_t {
-    // SAFETY: the caller's promises; the loads have no alignment.
-    unsafe {
-        let halves = vdup_n_u16(0);
-        let halves = vld1_lane_u16::<0>(at[0], halves);
-        let halves = vld1_lane_u16::<1>(at[1], halves);
-        let halves = vld1_lane_u16::<2>(at[2], halves);
-        let halves = vld1_lane_u16::<3>(at[3], halves);
-        super::f16_to_f32(halves)
     }
 }

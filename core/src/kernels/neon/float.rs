@@ -17,6 +17,13 @@ pub(super) trait Number {
     ///
     /// `8 * BYTES` bytes can be read at `at`.
     unsafe fn load(at: *const u8) -> [float32x4_t; 2];
+
+    /// The first `rest` numbers at `at`, fewer than eight, and zeros.
+    ///
+    /// # Safety
+    ///
+    /// `rest * BYTES` bytes can be read at `at`.
+    unsafe fn load_rest(at: *const u8, rest: usize) -> [float32x4_t; 2];
 }
 
 /// f32
@@ -35,19 +42,31 @@ impl Number for F32 {
             ]
         }
     }
+
+    #[inline(always)]
+    unsafe fn load_rest(at: *const u8, rest: usize) -> [float32x4_t; 2] {
+        // SAFETY: the caller's promise; byte loads have no alignment.
+        unsafe {
+            if rest < 4 {
+                return [vreinterpretq_f32_u8(load_bytes(at, 4 * rest)), zero()];
+            }
+            [
+                vreinterpretq_f32_u8(vld1q_u8(at)),
+                vreinterpretq_f32_u8(load_bytes(at.add(16), 4 * rest - 16)),
+            ]
+        }
+    }
 }
 
 /// f16
 pub(super) struct F16;
 
-impl Number for F16 {
-    const BYTES: usize = 2;
-
+impl F16 {
     #[inline(always)]
-    unsafe fn load(at: *const u8) -> [float32x4_t; 2] {
-        // SAFETY: the caller's promise; byte loads have no alignment.
+    fn convert(bytes: uint8x16_t) -> [float32x4_t; 2] {
+        // SAFETY: NEON is there.
         unsafe {
-            let halves = vreinterpretq_u16_u8(vld1q_u8(at));
+            let halves = vreinterpretq_u16_u8(bytes);
             [
                 super::f16_to_f32(vget_low_u16(halves)),
                 super::f16_to_f32_high(halves),
@@ -56,8 +75,38 @@ impl Number for F16 {
     }
 }
 
+impl Number for F16 {
+    const BYTES: usize = 2;
+
+    #[inline(always)]
+    unsafe fn load(at: *const u8) -> [float32x4_t; 2] {
+        // SAFETY: the caller's promise; byte loads have no alignment.
+        Self::convert(unsafe { vld1q_u8(at) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_rest(at: *const u8, rest: usize) -> [float32x4_t; 2] {
+        // SAFETY: the caller's promise.
+        Self::convert(unsafe { load_bytes(at, 2 * rest) })
+    }
+}
+
 /// bfloat16
 pub(super) struct Bf16;
+
+impl Bf16 {
+    #[inline(always)]
+    fn convert(bytes: uint8x16_t) -> [float32x4_t; 2] {
+        // SAFETY: NEON is there.
+        unsafe {
+            let halves = vreinterpretq_u16_u8(bytes);
+            [
+                vreinterpretq_f32_u32(vshll_n_u16::<16>(vget_low_u16(halves))),
+                vreinterpretq_f32_u32(vshll_high_n_u16::<16>(halves)),
+            ]
+        }
+    }
+}
 
 impl Number for Bf16 {
     const BYTES: usize = 2;
@@ -65,13 +114,41 @@ impl Number for Bf16 {
     #[inline(always)]
     unsafe fn load(at: *const u8) -> [float32x4_t; 2] {
         // SAFETY: the caller's promise; byte loads have no alignment.
-        unsafe {
-            let halves = vreinterpretq_u16_u8(vld1q_u8(at));
-            [
-                vreinterpretq_f32_u32(vshll_n_u16::<16>(vget_low_u16(halves))),
-                vreinterpretq_f32_u32(vshll_high_n_u16::<16>(halves)),
-            ]
+        Self::convert(unsafe { vld1q_u8(at) })
+    }
+
+    #[inline(always)]
+    unsafe fn load_rest(at: *const u8, rest: usize) -> [float32x4_t; 2] {
+        // SAFETY: the caller's promise.
+        Self::convert(unsafe { load_bytes(at, 2 * rest) })
+    }
+}
+
+/// `count` bytes, an even number below 16, and zeros.
+///
+/// # Safety
+///
+/// `count` bytes can be read at `at`.
+#[inline(always)]
+unsafe fn load_bytes(at: *const u8, count: usize) -> uint8x16_t {
+    let mut bytes = 0u128;
+    let mut done = 0;
+    // SAFETY: eight, four and two bytes from `done` on are below `count`, whose bits they are.
+    unsafe {
+        if count & 8 != 0 {
+            bytes = u128::from(at.cast::<u64>().read_unaligned());
+            done = 8;
         }
+        if count & 4 != 0 {
+            let four = at.add(done).cast::<u32>().read_unaligned();
+            bytes |= u128::from(four) << (8 * done);
+            done += 4;
+        }
+        if count & 2 != 0 {
+            let two = at.add(done).cast::<u16>().read_unaligned();
+            bytes |= u128::from(two) << (8 * done);
+        }
+        vld1q_u8((&raw const bytes).cast())
     }
 }
 
@@ -93,6 +170,8 @@ struct Numbers<N>(PhantomData<N>);
 unsafe impl<N: Number> EightRows for Numbers<N> {
     type X = f32;
     type Sums = [float32x4_t; 2];
+
+    const TWO_BLOCKS: bool = false;
 
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
@@ -145,20 +224,12 @@ unsafe fn four_rows<N: Number, const T: usize>(
     let rest = cols - col;
     if rest != 0 {
         // Zeros in the other lanes add +0.0 to sums that are never -0.0, which changes no bit.
-        // SAFETY: `rest` numbers, fewer than eight, are left in each row, and are copied to where
-        // there is room for eight.
+        // SAFETY: `rest` numbers, fewer than eight, are left in each row.
         unsafe {
-            let x: [[float32x4_t; 2]; T] = core::array::from_fn(|t| {
-                let mut eight = [0.0f32; 8];
-                x.add(t * cols + col)
-                    .copy_to_nonoverlapping(eight.as_mut_ptr(), rest);
-                [vld1q_f32(eight.as_ptr()), vld1q_f32(eight.as_ptr().add(4))]
-            });
+            let x: [[float32x4_t; 2]; T] =
+                core::array::from_fn(|t| F32::load_rest(x.add(t * cols + col).cast(), rest));
             for r in 0..4 {
-                let mut eight = [0u8; 32];
-                w.add(r * stride + col * N::BYTES)
-                    .copy_to_nonoverlapping(eight.as_mut_ptr(), rest * N::BYTES);
-                let w = N::load(eight.as_ptr());
+                let w = N::load_rest(w.add(r * stride + col * N::BYTES), rest);
                 for t in 0..T {
                     add(&mut acc[t][r], w, x[t]);
                 }

@@ -63,6 +63,8 @@ unsafe impl<K: Dot256> EightRows for Blocks<K> {
     type X = Q8KAct;
     type Sums = __m256;
 
+    const TWO_BLOCKS: bool = false;
+
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
         w: *const u8,

@@ -52,6 +52,8 @@ unsafe impl<K: Unpack32, D: Dot> EightRows for Blocks<K, D> {
     type X = Q8Act;
     type Sums = __m256;
 
+    const TWO_BLOCKS: bool = true;
+
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
         w: *const u8,

@@ -146,6 +146,8 @@ unsafe impl<N: Number> EightRows for Numbers<N> {
     type X = f32;
     type Sums = __m256;
 
+    const TWO_BLOCKS: bool = false;
+
     #[inline(always)]
     unsafe fn multiply<const T: usize>(
         w: *const u8,
