@@ -6,6 +6,9 @@ pub const EXP_CUT: f32 = -40.0;
 /// 1.5 · 2^23: adding it rounds a small number to an integer (to nearest even) in the low bits.
 pub(super) const ROUNDER: f32 = 12_582_912.0;
 
+/// The bits of 1.
+pub(super) const ONE: u32 = 127 << 23;
+
 /// Coefficients of f to f^5 in 2^f: with 1 in front the polynomial with the smallest relative error
 /// for |f| ≤ 1/2, 1.1e-7, that is 1 at 0.
 pub(super) const EXP2_POLYNOMIAL: [f32; 5] = [
@@ -20,8 +23,8 @@ pub(super) const EXP2_POLYNOMIAL: [f32; 5] = [
 /// 2e-7 + 1e-7 |x|: what is small beside e^0, in a softmax or a sigmoid, is small enough with its
 /// error too.
 ///
-/// x / ln 2 is the nearest integer n and a rest f, |f| ≤ 1/2, without loss; 2^n is added to the
-/// exponent, 2^f is a polynomial.
+/// x / ln 2 is the nearest integer n and a rest f, |f| ≤ 1/2, without loss; 2^n is made from bits,
+/// 2^f is a polynomial.
 #[inline(always)]
 #[must_use]
 pub fn exp(x: f32) -> f32 {
@@ -30,9 +33,9 @@ pub fn exp(x: f32) -> f32 {
     let f = t - (shifted - ROUNDER);
     let [c1, c2, c3, c4, c5] = EXP2_POLYNOMIAL;
     let p = 1.0 + f * (c1 + f * (c2 + f * (c3 + f * (c4 + f * c5))));
-    // The low bits of `shifted` are n; adding them to the exponent multiplies by 2^n.
-    let scaled = f32::from_bits(p.to_bits().wrapping_add(shifted.to_bits() << 23));
-    if x < EXP_CUT { 0.0 } else { scaled }
+    // The low bits of `shifted` are n. A product, not a sum of exponents: NaN must stay NaN.
+    let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(ONE));
+    if x < EXP_CUT { 0.0 } else { p * power }
 }
 
 /// Sine and cosine of an angle given as a fraction of a full turn, in units of 2^-64; each is at
@@ -89,7 +92,10 @@ mod tests {
             assert_eq!(exp(x).to_bits(), 0, "{x}");
         }
         assert!(exp(EXP_CUT) > 0.0);
-        assert!(exp(f32::NAN).is_nan());
+        for payload in 1..512 {
+            assert!(exp(f32::from_bits(0x7fc0_0000 | payload)).is_nan());
+            assert!(exp(f32::from_bits(0xff80_0000 | payload)).is_nan());
+        }
     }
 
     #[test]

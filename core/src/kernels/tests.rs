@@ -1,6 +1,8 @@
 //! Every back end against the scalar one over generated cases, and the scalar one against sums in
 //! double precision.
 
+mod operations;
+
 use super::Backend;
 use crate::gguf::GgmlType;
 use crate::quant::{

@@ -2,7 +2,7 @@
 
 use core::arch::x86_64::*;
 
-use crate::kernels::math::{EXP_CUT, EXP2_POLYNOMIAL, ROUNDER};
+use crate::kernels::math::{EXP_CUT, EXP2_POLYNOMIAL, ONE, ROUNDER};
 use crate::kernels::rows;
 
 #[target_feature(enable = "avx2,f16c")]
@@ -82,7 +82,9 @@ pub(super) fn exp(x: __m256) -> __m256 {
         p = _mm256_add_ps(_mm256_mul_ps(p, f), _mm256_set1_ps(c));
     }
     let exponent = _mm256_slli_epi32::<23>(_mm256_castps_si256(shifted));
-    let scaled = _mm256_castsi256_ps(_mm256_add_epi32(_mm256_castps_si256(p), exponent));
+    let one = _mm256_set1_epi32(ONE.cast_signed());
+    let power = _mm256_castsi256_ps(_mm256_add_epi32(exponent, one));
+    let scaled = _mm256_mul_ps(p, power);
     let cut = _mm256_cmp_ps::<_CMP_LT_OQ>(x, _mm256_set1_ps(EXP_CUT));
     _mm256_andnot_ps(cut, scaled)
 }
