@@ -43,27 +43,8 @@ impl AtomicFile {
             path: given.to_owned(),
             source,
         };
-        let path = match fs::symlink_metadata(given) {
-            Ok(found) if found.is_symlink() => match fs::canonicalize(given) {
-                Ok(target) => target,
-                Err(source) => return Err(fail(source)),
-            },
-            _ => given.to_owned(),
-        };
-        let permissions = match fs::metadata(&path) {
-            Ok(found) if !found.is_file() => {
-                return Err(Error::NotAFile {
-                    path: given.to_owned(),
-                });
-            }
-            Ok(_) if overwrite == Overwrite::Refuse => {
-                return Err(Error::Exists {
-                    path: given.to_owned(),
-                });
-            }
-            Ok(found) => Some(found.permissions()),
-            Err(_) => None,
-        };
+        let path = output_path(given, overwrite)?;
+        let permissions = fs::metadata(&path).ok().map(|found| found.permissions());
         let Some(name) = path.file_name() else {
             return Err(Error::NotAFile {
                 path: given.to_owned(),
@@ -81,8 +62,8 @@ impl AtomicFile {
             builder.permissions(fs::Permissions::from_mode(0o666))
         };
         // Else the message would name the temporary file, of which nobody knows.
-        fs::metadata(folder(&path)).map_err(fail)?;
-        let file = builder.tempfile_in(folder(&path)).map_err(fail)?;
+        fs::metadata(folder_of(&path)).map_err(fail)?;
+        let file = builder.tempfile_in(folder_of(&path)).map_err(fail)?;
         if let Some(permissions) = permissions {
             file.as_file().set_permissions(permissions).map_err(fail)?;
         }
@@ -114,9 +95,11 @@ impl AtomicFile {
     /// Flushing or mapping fails.
     pub fn written(&mut self) -> Result<FileBytes, Error> {
         let path = self.path.clone();
-        let file = self.file_mut();
-        file.and_then(|file| FileBytes::of_file(file, &path))
-            .map_err(|source| Error::Write { path, source })
+        let file = self.file_mut().and_then(|file| file.try_clone());
+        match file {
+            Ok(file) => FileBytes::from_file(file, &path),
+            Err(source) => Err(Error::Write { path, source }),
+        }
     }
 
     /// Puts the bytes on the disk and gives the file its name.
@@ -140,7 +123,7 @@ impl AtomicFile {
             Overwrite::Replace => file.persist(&path),
         };
         named.map_err(|e| fail(e.error))?;
-        sync_folder(&path).map_err(fail)
+        sync_folder_of(&path).map_err(fail)
     }
 }
 
@@ -160,8 +143,35 @@ impl Seek for AtomicFile {
     }
 }
 
+/// The path that an output called `given` will have: that of the target where `given` is a symbolic
+/// link.
+///
+/// # Errors
+/// It exists and must not be replaced, or is there and no regular file.
+pub fn output_path(given: &Path, overwrite: Overwrite) -> Result<PathBuf, Error> {
+    let path = match fs::symlink_metadata(given) {
+        Ok(found) if found.is_symlink() => {
+            fs::canonicalize(given).map_err(|source| Error::Write {
+                path: given.to_owned(),
+                source,
+            })?
+        }
+        _ => given.to_owned(),
+    };
+    match fs::metadata(&path) {
+        Ok(found) if !found.is_file() => Err(Error::NotAFile {
+            path: given.to_owned(),
+        }),
+        Ok(_) if overwrite == Overwrite::Refuse => Err(Error::Exists {
+            path: given.to_owned(),
+        }),
+        _ => Ok(path),
+    }
+}
+
 /// The folder that a path lies in.
-fn folder(path: &Path) -> &Path {
+#[must_use]
+pub fn folder_of(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
@@ -169,9 +179,12 @@ fn folder(path: &Path) -> &Path {
 }
 
 /// Puts the folder's entry of `path` on the disk, without which a new name can be lost.
-fn sync_folder(path: &Path) -> io::Result<()> {
+///
+/// # Errors
+/// The folder cannot be opened or synchronised.
+pub fn sync_folder_of(path: &Path) -> io::Result<()> {
     #[cfg(unix)]
-    File::open(folder(path))?.sync_all()?;
+    File::open(folder_of(path))?.sync_all()?;
     #[cfg(not(unix))]
     let _ = path;
     Ok(())

@@ -48,34 +48,32 @@ impl FileBytes {
             source,
         };
         let file = File::open(path).map_err(fail)?;
+        Self::from_file(file, path)
+    }
+
+    /// As [`open`](Self::open) for a file that is open already, as for reading it before it has its
+    /// name; `path` is for messages.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn from_file(file: File, path: impl AsRef<Path>) -> Result<Self, Error> {
+        let path = path.as_ref();
+        let fail = |source| Error::Read {
+            path: path.to_owned(),
+            source,
+        };
         let metadata = file.metadata().map_err(fail)?;
         if metadata.is_dir() {
             return Err(fail(io::ErrorKind::IsADirectory.into()));
         }
-        if !metadata.is_file() || metadata.len() == 0 {
-            return Self::read(path);
-        }
-        match map(&file) {
-            Ok(map) => Ok(Self {
-                path: path.to_owned(),
-                bytes: Bytes::Mapped { map, file },
-            }),
-            Err(_) => Self::read(path),
-        }
-    }
-
-    /// Maps a file that is open, so that it can be looked at before it has its name.
-    ///
-    /// # Errors
-    /// It cannot be mapped.
-    pub(crate) fn of_file(file: &File, path: &Path) -> io::Result<Self> {
-        let file = file.try_clone()?;
-        let bytes = match file.metadata()?.len() {
-            0 => Bytes::Read(Vec::new()),
-            _ => Bytes::Mapped {
-                map: map(&file)?,
-                file,
-            },
+        let can_be_mapped = metadata.is_file() && metadata.len() > 0;
+        let bytes = match can_be_mapped.then(|| map(&file)) {
+            Some(Ok(map)) => Bytes::Mapped { map, file },
+            _ => {
+                let mut bytes = Vec::new();
+                { file }.read_to_end(&mut bytes).map_err(fail)?;
+                Bytes::Read(bytes)
+            }
         };
         Ok(Self {
             path: path.to_owned(),

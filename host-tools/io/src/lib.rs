@@ -28,7 +28,7 @@ mod session_memory;
 mod threads;
 mod vocab_index;
 
-pub use atomic_file::{AtomicFile, Overwrite, same_file};
+pub use atomic_file::{AtomicFile, Overwrite, folder_of, output_path, same_file, sync_folder_of};
 pub use builder::{GgufBuilder, Layout, Placed, TensorSource};
 pub use error::{BuildError, Error};
 pub use file_bytes::FileBytes;
