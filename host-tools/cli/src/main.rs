@@ -4,6 +4,7 @@ mod commands;
 mod engine;
 mod ids;
 mod output;
+mod progress;
 mod sampling;
 
 use std::{error::Error, ffi::OsString, io, process::ExitCode};

@@ -10,15 +10,18 @@ mod convert;
 mod detokenize;
 mod diff;
 mod edit;
+mod gguf_split;
 mod hash;
 mod inspect;
 mod logits;
 mod man;
+mod merge;
 mod meta;
 mod name;
 mod perplexity;
 mod run;
 mod sample;
+mod split;
 mod tensors;
 mod tokenize;
 mod verify;
@@ -59,6 +62,12 @@ pub(crate) enum Command {
     Vocab(vocab::Args),
     /// Print the file name that a model should have.
     Name(name::Args),
+    /// Split a GGUF file into shards.
+    Split(split::Args),
+    /// Merge the shards of a split GGUF into one file.
+    Merge(merge::Args),
+    /// Split or merge, with the command line of llama-gguf-split.
+    GgufSplit(gguf_split::Args),
     /// Print completions for a shell.
     Completions(completions::Args),
     /// Print a page of the manual.
@@ -85,6 +94,9 @@ impl Command {
             Self::Diff(args) => diff::run(&args),
             Self::Vocab(args) => vocab::run(&args),
             Self::Name(args) => name::run(&args),
+            Self::Split(args) => split::run(&args),
+            Self::Merge(args) => merge::run(&args),
+            Self::GgufSplit(args) => gguf_split::run(&args),
             Self::Completions(args) => completions::run(&args),
             Self::Man(args) => man::run(&args),
         }

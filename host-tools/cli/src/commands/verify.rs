@@ -9,14 +9,16 @@ use std::{
 use serde_json::{Value as Json, json};
 use smidgen_edit::{Contents, Finding, Verdict, json as value, printable, verify};
 use smidgen_io::FileBytes;
+use smidgen_shards::{Fault, ShardSet};
 
-use crate::output::{self, BAD, GOOD, ODD};
+use crate::output::{self, BAD, GOOD, ODD, counted};
 
 /// The form of the JSON.
 const JSON: &str = "\
 With --json:
 
-{\"schema\": 1, \"files\": [{\"file\", \"valid\", \"contents\", \"faults\", \"warnings\"}]}
+{\"schema\": 1, \"files\": [{\"file\", \"valid\", \"contents\", \"faults\", \"warnings\"}],
+\"sets\": [{\"first\", \"valid\", \"shards\", \"tensors\", \"faults\": [{\"file\", \"code\", \"message\"}]}]}
 
 \"contents\" is \"model\", \"shard\", \"vocabulary\", \"metadata\" or null. A fault or warning is
 {\"code\", \"offset\", \"message\"}, its offset null where it has no single place. A file that cannot
@@ -28,10 +30,14 @@ be read has \"error\" instead of all that.";
 /// one. Warnings are what others may stumble over. The container, the types of known keys, the
 /// tokenizer's arrays and the keys of split models are checked; the numbers in the tensors are not
 /// looked at. A shard alone and a file without tensors are valid, and are called what they are.
+///
+/// With the first shard of a set, or a folder that holds one set, all its shards are checked against
+/// each other: that none is missing, that names, numbers and counts agree, that no tensor comes
+/// twice.
 #[derive(Debug, clap::Args)]
 #[command(after_long_help = JSON)]
 pub(crate) struct Args {
-    /// The files; `-` is standard input.
+    /// The files, or folders with one set of shards each; `-` is standard input.
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
@@ -43,8 +49,25 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut code = 0;
     let mut files = Vec::new();
+    let mut sets = Vec::new();
     for path in &args.files {
+        let path = match ShardSet::first_in(path) {
+            Ok(path) => path,
+            Err(error) => {
+                code = 2;
+                if args.json {
+                    let file = path.display().to_string();
+                    files.push(json!({ "file": file, "error": error.to_string() }));
+                }
+                output::error(&error.into());
+                continue;
+            }
+        };
+        let path = &path;
         let shown = path.display().to_string();
+        if ShardSet::is_at(path) {
+            sets.push(path.clone());
+        }
         match FileBytes::open(path) {
             Ok(file) => {
                 let verdict = verify(&file, file_name(path));
@@ -65,10 +88,73 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             }
         }
     }
+    let sets: Vec<_> = sets.into_iter().map(Set::check).collect();
+    if sets.iter().any(|set| !set.faults.is_empty()) {
+        code = code.max(1);
+    }
     if args.json {
-        output::print_json(&json!({ "schema": 1, "files": files }))?;
+        let sets: Vec<_> = sets.iter().map(Set::json).collect();
+        output::print_json(&json!({ "schema": 1, "files": files, "sets": sets }))?;
+    } else {
+        for set in &sets {
+            output::print(&set.text())?;
+        }
     }
     Ok(ExitCode::from(code))
+}
+
+/// The shards of a model, checked against each other.
+struct Set {
+    first: PathBuf,
+    shards: usize,
+    tensors: usize,
+    faults: Vec<Fault>,
+}
+
+impl Set {
+    fn check(first: PathBuf) -> Self {
+        let mut faults = Vec::new();
+        let set = ShardSet::check(&first, &mut |fault| faults.push(fault));
+        Self {
+            first,
+            shards: set.as_ref().map_or(0, |set| set.shards().len()),
+            tensors: set.as_ref().map_or(0, ShardSet::tensor_count),
+            faults,
+        }
+    }
+
+    fn text(&self) -> String {
+        let shown = |path: &Path| printable(path.display().to_string().as_bytes());
+        let mut text = String::new();
+        // Writing to a string cannot fail.
+        for Fault { path, kind } in &self.faults {
+            let _ = writeln!(text, "{}: {BAD}fault{BAD:#}: {kind}", shown(path));
+        }
+        if self.faults.is_empty() {
+            let (first, shards) = (shown(&self.first), counted(self.shards as u64, "shard"));
+            let tensors = counted(self.tensors as u64, "tensor");
+            let words = format!("whole set of {shards}, {tensors}");
+            let _ = writeln!(text, "{first}: {GOOD}ok{GOOD:#}: {words}");
+        }
+        text
+    }
+
+    fn json(&self) -> Json {
+        let faults = self.faults.iter().map(|fault| {
+            json!({
+                "file": fault.path.display().to_string(),
+                "code": fault.kind.code(),
+                "message": fault.kind.to_string(),
+            })
+        });
+        json!({
+            "first": self.first.display().to_string(),
+            "valid": self.faults.is_empty(),
+            "shards": self.shards,
+            "tensors": self.tensors,
+            "faults": faults.collect::<Vec<_>>(),
+        })
+    }
 }
 
 /// The last part of a path, if it names a file.
