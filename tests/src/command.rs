@@ -30,6 +30,19 @@ impl Smidgen {
         }
     }
 
+    /// An empty folder in memory where the system has such (`/dev/shm`), else as [`new`](Self::new):
+    /// what is written there needs no time to reach a disk.
+    ///
+    /// # Panics
+    /// The folder cannot be made.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        match TempDir::new_in("/dev/shm") {
+            Ok(dir) => Self { dir },
+            Err(_) => Self::new(),
+        }
+    }
+
     /// The folder in which the command runs.
     #[must_use]
     pub fn dir(&self) -> &Path {

@@ -154,7 +154,9 @@ fn completions_and_manual_know_every_command() {
     }
     let man = smidgen.run(["man"]);
     man.expect_success().expect_stdout(&[".TH smidgen 1"]);
-    man.expect_stdout(&commands);
+    // A page of the manual escapes hyphens.
+    let page = man.stdout().replace(r"\-", "-");
+    assert!(commands.iter().all(|name| page.contains(name)), "{page}");
     for command in commands {
         let done = smidgen.run(["man", command]);
         let title = format!(".TH smidgen-{command} 1");
