@@ -1,11 +1,15 @@
 //! `smidgen convert` against what llama.cpp makes of the same files, and against the logits of
 //! checkpoints in every version.
 
+mod engine;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use engine::{Run, read_f32};
 use serde_json::Value as Json;
 use smidgen_core::gguf::{GgmlType, Gguf, Value, keys};
+use smidgen_core::kv_cache::KvType;
 use smidgen_core::tokenizer::{IndexKind, Vocabulary};
 use smidgen_io::{FileBytes, GgufBuilder};
 use smidgen_tests::{Smidgen, reference::Reference, shared};
@@ -30,11 +34,6 @@ fn convert(smidgen: &Smidgen, checkpoint: &Path, vocab: &Path, more: &[&str]) ->
     FileBytes::open(output).unwrap()
 }
 
-fn golden(shared: &Path, ty: &str) -> FileBytes {
-    let folder = shared.join("golden/stories260K/gguf");
-    FileBytes::open(folder.join(format!("stories260K-{ty}.gguf"))).unwrap()
-}
-
 /// Name, type, shape and bytes of every tensor.
 type Tensor<'a> = (&'a str, GgmlType, Vec<u64>, &'a [u8]);
 
@@ -52,7 +51,7 @@ fn stories260k_is_what_llama_cpp_makes_of_it() {
     let [checkpoint, vocab] = stories(&shared);
     let smidgen = Smidgen::new();
     let file = convert(&smidgen, &checkpoint, &vocab, &[]);
-    let (ours, golden) = (file.gguf().unwrap(), golden(&shared, "F32"));
+    let (ours, golden) = (file.gguf().unwrap(), engine::stories("F32").unwrap());
     let theirs = golden.gguf().unwrap();
 
     let mut expected = tensors(&theirs);
@@ -117,7 +116,7 @@ fn the_old_tool_s_options_give_its_tensors_in_its_order() {
     let smidgen = Smidgen::new();
     let options = ["--keep-tied-output", "--context", "128"];
     let file = convert(&smidgen, &checkpoint, &vocab, &options);
-    let (ours, golden) = (file.gguf().unwrap(), golden(&shared, "F32"));
+    let (ours, golden) = (file.gguf().unwrap(), engine::stories("F32").unwrap());
     let theirs = golden.gguf().unwrap();
     assert!(tensors(&ours) == tensors(&theirs));
     let context = ours.get_u32(keys::LLAMA_CONTEXT_LENGTH);
@@ -132,7 +131,7 @@ fn halves_are_those_of_llama_cpp() {
     for (ty, golden_ty, file_type) in [("f16", "F16", 1), ("BF16", "BF16", 32)] {
         let options = ["--type", ty, "--keep-tied-output"];
         let file = convert(&smidgen, &checkpoint, &vocab, &options);
-        let (ours, golden) = (file.gguf().unwrap(), golden(&shared, golden_ty));
+        let (ours, golden) = (file.gguf().unwrap(), engine::stories(golden_ty).unwrap());
         // llama.cpp's quantizer sorts by name.
         let (mut ours_sorted, theirs) = (tensors(&ours), golden.gguf().unwrap());
         let mut theirs_sorted = tensors(&theirs);
@@ -207,8 +206,10 @@ fn tokenizer_bin(len: usize) -> Vec<u8> {
 
 #[test]
 fn checkpoints_of_every_version_keep_their_logits() {
-    let Some(shared) = shared() else { return };
-    let folder = shared.join("golden/checkpoints");
+    if shared().is_none() {
+        return;
+    }
+    let folder = engine::golden().unwrap().join("checkpoints");
     let index = std::fs::read(folder.join("index.json")).unwrap();
     let index: Json = serde_json::from_slice(&index).unwrap();
     let smidgen = Smidgen::new();
@@ -241,9 +242,7 @@ fn checkpoints_of_every_version_keep_their_logits() {
         let ids = entry["ids"].as_array().unwrap().iter();
         let ids: Vec<_> = ids.map(|id| id.as_u64().unwrap() as u32).collect();
         let logits = Reference::load(&gguf).logits(&ids);
-        let golden = std::fs::read(folder.join(text("logits"))).unwrap();
-        let golden = golden.as_chunks().0.iter().map(|&v| f32::from_le_bytes(v));
-        let golden: Vec<_> = golden.collect();
+        let golden = read_f32(&folder.join(text("logits")));
         assert_eq!(golden.len(), ids.len() * int("vocab_size"));
         // The golden logits of int8 weights come from products that were not rounded to f32.
         let bound = if int("version") == 2 { 1e-5 } else { 1e-6 };
@@ -256,6 +255,20 @@ fn checkpoints_of_every_version_keep_their_logits() {
                 text("file")
             );
         }
+        let mut run = Run::new(&file, KvType::F32, int("seq_len"), 4);
+        let positions = run.with_session(|mut session| {
+            let mut positions = golden.chunks(int("vocab_size"));
+            session
+                .prompt_each(&ids, |_, found| {
+                    for (ours, theirs) in found.iter().zip(positions.next().unwrap()) {
+                        let difference = (ours - theirs).abs();
+                        assert!(difference <= 1e-4, "{}: {difference}", text("file"));
+                    }
+                })
+                .unwrap();
+            positions.len()
+        });
+        assert_eq!(positions, 0, "positions without logits");
         versions.push(int("version"));
     }
     versions.sort_unstable();
