@@ -1,4 +1,4 @@
-//! Products of blocks of 256: eight rows at a time, up to four tokens for what a row unpacks to.
+//! Products of blocks of 256: eight rows at a time, one or two tokens for what a row unpacks to.
 
 use core::arch::x86_64::*;
 use core::marker::PhantomData;
@@ -52,7 +52,8 @@ pub(super) unsafe fn matmul<K: Dot256>(
     out: &mut [f32],
 ) {
     // SAFETY: the caller's promises.
-    unsafe { eight_rows::matmul::<Blocks<K>, 4>(weights, shape, x, out) }
+    // Two tokens, since the sums of eight rows of each take stack.
+    unsafe { eight_rows::matmul::<Blocks<K>, 2>(weights, shape, x, out) }
 }
 
 /// Rows of blocks of type `K`.
