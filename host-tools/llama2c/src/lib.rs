@@ -28,6 +28,7 @@ mod role;
 mod tokenizer_bin;
 mod vocabulary;
 mod vocabulary_error;
+mod warning;
 mod weights;
 
 pub use checkpoint::{Checkpoint, Version};
@@ -39,5 +40,6 @@ pub use foreign::Format;
 pub use role::Role;
 pub use tokenizer_bin::TokenizerBin;
 pub use vocabulary::{Vocabulary, VocabularySource};
-pub use vocabulary_error::{VocabularyError, Warning};
+pub use vocabulary_error::VocabularyError;
+pub use warning::Warning;
 pub use weights::Weights;

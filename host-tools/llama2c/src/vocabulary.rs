@@ -105,23 +105,12 @@ impl Vocabulary {
             scores.push(score);
             types.push(ty);
         }
-        let special: &[_] = &[
-            (keys::TOKENIZER_GGML_BOS_TOKEN_ID, OwnedValue::from(1_u32)),
-            (keys::TOKENIZER_GGML_EOS_TOKEN_ID, OwnedValue::from(2_u32)),
-            (
-                keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID,
-                OwnedValue::from(0_u32),
-            ),
-            (keys::TOKENIZER_GGML_ADD_BOS_TOKEN, OwnedValue::from(true)),
-        ];
         if len < SPECIAL.len() {
             return Err(VocabularyError::TooFew { found: len });
         }
-        let entries = special
-            .iter()
-            .map(|(key, value)| ((*key).to_owned(), value.clone()));
+        let entries = defaults().into();
         let source = VocabularySource::TokenizerBin;
-        Self::build(source, &texts, scores, types, entries.collect(), warnings)
+        Self::build(source, &texts, scores, types, entries, warnings)
     }
 
     fn from_gguf(bytes: &[u8], vocab_size: u32) -> Result<Self, VocabularyError> {
@@ -155,13 +144,7 @@ impl Vocabulary {
                 });
             }
         }
-        let texts: Vec<_> = texts
-            .iter()
-            .map(|value| match value {
-                Value::String(text) => text,
-                _ => &[],
-            })
-            .collect();
+        let texts: Vec<_> = texts.strings().collect();
         let mut checked_scores = Vec::with_capacity(texts.len());
         for (id, score) in scores.iter().enumerate() {
             match score {
@@ -177,48 +160,7 @@ impl Vocabulary {
                 _ => {}
             }
         }
-        let mut entries = Vec::new();
-        for entry in gguf.metadata() {
-            let name = entry.key();
-            let ours = [
-                keys::TOKENIZER_GGML_MODEL,
-                keys::TOKENIZER_GGML_TOKENS,
-                keys::TOKENIZER_GGML_SCORES,
-                keys::TOKENIZER_GGML_TOKEN_TYPE,
-            ];
-            if !name.starts_with("tokenizer.") || ours.contains(&name) {
-                continue;
-            }
-            if name.starts_with("tokenizer.ggml.") && name.ends_with("_token_id") {
-                match gguf.get_u32(name).map_err(key)? {
-                    Some(NONE) => continue,
-                    Some(id) if id < vocab_size => {}
-                    found => {
-                        return Err(VocabularyError::TokenId {
-                            key: name.to_owned(),
-                            found: found.unwrap_or(NONE),
-                            vocab_size,
-                        });
-                    }
-                }
-            }
-            entries.push((name.to_owned(), OwnedValue::from(entry.value)));
-        }
-        // What llama.cpp takes where a file says nothing, said aloud.
-        let defaults = [
-            (keys::TOKENIZER_GGML_BOS_TOKEN_ID, OwnedValue::from(1_u32)),
-            (keys::TOKENIZER_GGML_EOS_TOKEN_ID, OwnedValue::from(2_u32)),
-            (
-                keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID,
-                OwnedValue::from(0_u32),
-            ),
-            (keys::TOKENIZER_GGML_ADD_BOS_TOKEN, OwnedValue::from(true)),
-        ];
-        for (name, value) in defaults {
-            if gguf.get(name).is_none() {
-                entries.push((name.to_owned(), value));
-            }
-        }
+        let entries = further_entries(&gguf, vocab_size)?;
         let source = VocabularySource::Gguf;
         Self::build(
             source,
@@ -294,6 +236,60 @@ impl Vocabulary {
             .set(keys::SMIDGEN_TOKENIZER_OFFSETS, offsets)
             .set(keys::SMIDGEN_TOKENIZER_SORTED, sorted);
     }
+}
+
+/// What llama.cpp takes where a file says nothing, and what llama2.c knows no other of.
+fn defaults() -> [(String, OwnedValue); 4] {
+    [
+        (keys::TOKENIZER_GGML_BOS_TOKEN_ID, 1_u32.into()),
+        (keys::TOKENIZER_GGML_EOS_TOKEN_ID, 2_u32.into()),
+        (keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID, 0_u32.into()),
+        (keys::TOKENIZER_GGML_ADD_BOS_TOKEN, true.into()),
+    ]
+    .map(|(key, value)| (key.to_owned(), value))
+}
+
+/// What a GGUF says of its tokenizer besides model, tokens, scores and types: ids of special tokens
+/// where there are such tokens, and all else as it is.
+fn further_entries(
+    gguf: &Gguf<'_>,
+    vocab_size: u32,
+) -> Result<Vec<(String, OwnedValue)>, VocabularyError> {
+    const OURS: [&str; 4] = [
+        keys::TOKENIZER_GGML_MODEL,
+        keys::TOKENIZER_GGML_TOKENS,
+        keys::TOKENIZER_GGML_SCORES,
+        keys::TOKENIZER_GGML_TOKEN_TYPE,
+    ];
+    let mut entries = Vec::new();
+    for entry in gguf.metadata() {
+        let name = entry.key();
+        if !name.starts_with("tokenizer.") || OURS.contains(&name) {
+            continue;
+        }
+        if name.starts_with("tokenizer.ggml.") && name.ends_with("_token_id") {
+            match gguf.get_u32(name).map_err(key)? {
+                None | Some(NONE) => continue,
+                Some(id) if id < vocab_size => {}
+                Some(found) => {
+                    return Err(VocabularyError::TokenId {
+                        key: name.to_owned(),
+                        found,
+                        vocab_size,
+                    });
+                }
+            }
+        }
+        entries.push((name.to_owned(), OwnedValue::from(entry.value)));
+    }
+    for (name, value) in defaults() {
+        let id = value.as_value().as_integer();
+        let is_token = id.is_none_or(|id| id < vocab_size.into());
+        if gguf.get(&name).is_none() && is_token {
+            entries.push((name, value));
+        }
+    }
+    Ok(entries)
 }
 
 fn array(value: &OwnedValue) -> Option<Array<'_>> {
