@@ -1,5 +1,7 @@
 //! What `smidgen convert` leaves behind: the whole file or none, whatever happens.
 
+#![cfg(unix)] // Signals, limits and mounts.
+
 use std::ffi::OsString;
 use std::fs::{self, File};
 use std::io::Write;
