@@ -1,10 +1,9 @@
 //! Row operations and attention of a back end.
 
 use super::attention::{self, AttentionScratch, Q8Rows, Queries};
-use super::backend::Kind;
-#[cfg(target_arch = "x86_64")]
-use super::x86;
 use super::{Backend, rows};
+#[cfg(target_arch = "x86_64")]
+use super::{backend::Kind, x86};
 
 /// Calls a function of the AVX2 back end, else the common source.
 macro_rules! dispatch {
