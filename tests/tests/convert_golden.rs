@@ -255,7 +255,7 @@ fn checkpoints_of_every_version_keep_their_logits() {
                 text("file")
             );
         }
-        let mut run = Run::new(&file, KvType::F32, int("seq_len"), 4);
+        let run = Run::new(&file, KvType::F32, int("seq_len"), 4);
         let positions = run.with_session(|mut session| {
             let mut positions = golden.chunks(int("vocab_size"));
             session

@@ -2,38 +2,25 @@
 
 mod engine;
 
-use engine::{Run, golden, read_f32, stories};
+use engine::{Run, argmax, golden, golden_json, ids, read_f32, stories, worst};
 use smidgen_core::kv_cache::KvType;
-
-/// The largest distance between logits and their float64 truth.
-fn worst(found: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(found.len(), expected.len());
-    let off = found.iter().zip(expected).map(|(a, b)| (a - b).abs());
-    off.fold(0.0, f32::max)
-}
 
 #[test]
 fn f32_logits_and_greedy_ids_are_those_of_float64() {
     let Some(folder) = golden() else { return };
     let model = stories("F32").unwrap();
-    let text = std::fs::read_to_string(folder.join("stories260K/greedy.json")).unwrap();
-    let prompts: serde_json::Value = serde_json::from_str(&text).unwrap();
+    let prompts = golden_json("stories260K/greedy.json").unwrap();
     let prompts = prompts.as_array().unwrap();
     assert!(prompts.len() >= 5);
     for prompt in prompts {
-        let ids = |key: &str| -> Vec<u32> {
-            let ids = prompt[key].as_array().unwrap().iter();
-            ids.map(|id| id.as_u64().unwrap().try_into().unwrap())
-                .collect()
-        };
-        let (prompt_ids, greedy) = (ids("prompt_ids"), ids("greedy_ids"));
+        let (prompt_ids, greedy) = (ids(&prompt["prompt_ids"]), ids(&prompt["greedy_ids"]));
         let name = |key: &str| {
             folder
                 .join("stories260K")
                 .join(prompt[key].as_str().unwrap())
         };
         let truth = read_f32(&name("logits"));
-        let mut run = Run::new(&model, KvType::F32, 512, 8);
+        let run = Run::new(&model, KvType::F32, 512, 8);
         run.with_session(|mut session| {
             let mut at = 0;
             session
@@ -57,14 +44,4 @@ fn f32_logits_and_greedy_ids_are_those_of_float64() {
             assert!(off < 1e-4, "last position: {off}");
         });
     }
-}
-
-fn argmax(logits: &[f32]) -> u32 {
-    let mut best = 0;
-    for (id, &logit) in logits.iter().enumerate() {
-        if logit > logits[best] {
-            best = id;
-        }
-    }
-    best.try_into().unwrap()
 }

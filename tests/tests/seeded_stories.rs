@@ -1,6 +1,5 @@
 //! Text to text: llama2.c's settings and seed give llama2.c's story, character for character.
 
-#[allow(dead_code)] // Each test uses a part of it.
 mod engine;
 
 use engine::{Run, golden, stories};

@@ -16,7 +16,9 @@ use smidgen_core::{
     session::{Plan, Session, SessionOptions},
     tokenizer::{EncodeOptions, Vocabulary},
 };
+use smidgen_edit::Split;
 use smidgen_io::{FileBytes, SessionMemory, Threads};
+use smidgen_shards::ShardSet;
 
 use crate::output::{self, hinted};
 
@@ -130,11 +132,16 @@ pub(crate) struct ModelFiles {
 }
 
 impl ModelFiles {
+    /// Opens a file and, if it is the first of a split model, the others beside it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
-        Ok(Self {
-            path: path.to_owned(),
-            files: vec![FileBytes::open(path)?],
-        })
+        let path = ShardSet::first_in(path)?;
+        let file = FileBytes::open(&path)?;
+        let is_shard = Split::of(&file.gguf()?).is_some_and(|split| split.is_shard());
+        let files = match is_shard {
+            true => ShardSet::open(&path)?.map()?,
+            false => vec![file],
+        };
+        Ok(Self { path, files })
     }
 
     /// Bytes of all files.

@@ -41,6 +41,12 @@ pub(crate) fn print_json(json: &Json) -> io::Result<()> {
     print_bytes(format!("{json:#}\n").as_bytes())
 }
 
+/// Writes words to standard error: what is neither data nor wrong.
+pub(crate) fn say(words: impl Display) {
+    // Where standard error is closed there is nobody to tell.
+    let _ = writeln!(io::stderr(), "{words}");
+}
+
 /// Writes a line `smidgen: …` about something that does not stop the work.
 pub(crate) fn warn(message: impl Display) {
     eprintln_styled(ODD, "warning: ", &message.to_string());

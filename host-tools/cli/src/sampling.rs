@@ -12,7 +12,7 @@ pub(crate) struct SamplingArgs {
     pub(crate) temp: Option<f32>,
 
     /// Leave only the K likeliest tokens; 0 is off [default: 40].
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", allow_negative_numbers = true)]
     pub(crate) top_k: Option<u32>,
 
     /// Leave the likeliest tokens that together have more than this probability; 1 is off

@@ -132,7 +132,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             counted(chunks.len() as u64, "chunk"),
         ))?;
         let speed = (chunks.len() * n_ctx) as f64 / seconds;
-        eprintln!("{seconds:.2} s, {speed:.0} tokens/s");
+        output::say(format_args!("{seconds:.2} s, {speed:.0} tokens/s"));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -211,7 +211,7 @@ impl Work<'_> {
             anyhow::Ok(sums)
         })?;
         if io::stderr().is_terminal() {
-            eprint!("\r\x1b[K");
+            let _ = write!(io::stderr(), "\r\x1b[K");
         }
         sums.sort_by_key(|&(number, _)| number);
         Ok(sums.into_iter().map(|(_, sum)| sum).collect())
@@ -264,9 +264,12 @@ impl Work<'_> {
         done.0 += 1;
         done.1.add(sum);
         let (count, all) = (done.0, self.chunks.len());
-        eprint!("\r[{count}/{all}] {:.4}\x1b[K", done.1.perplexity());
         // A terminal that is gone is no reason to stop.
-        let _ = io::stderr().flush();
+        let _ = write!(
+            io::stderr(),
+            "\r[{count}/{all}] {:.4}\x1b[K",
+            done.1.perplexity()
+        );
     }
 }
 

@@ -157,9 +157,6 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         max_new_tokens = max_new_tokens.min(room.map_err(too_long)? + 1);
     }
 
-    if args.seed.is_none() {
-        eprintln!("seed: {seed}");
-    }
     let stop_texts: Vec<&str> = args.stop.iter().map(String::as_str).collect();
     let mut held = vec![0; held_len(&stop_texts)];
     let mut recent = vec![0; args.repeat_last_n.into()];
@@ -174,7 +171,12 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut hashed = 0_usize;
     let mut first_choice = None;
     let mut mask = |logits: &mut [f32]| {
-        first_choice.get_or_insert_with(Instant::now);
+        if first_choice.is_none() {
+            first_choice = Some(Instant::now());
+            if args.seed.is_none() {
+                output::say(format_args!("seed: {seed}"));
+            }
+        }
         if args.logits_hash {
             hash.update(logits);
             hashed += 1;
@@ -215,12 +217,15 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     report.note_if_full();
     if args.logits_hash {
         let positions = counted(hashed as u64, "position");
-        eprintln!("logits hash: {:016x} ({positions})", hash.value());
+        output::say(format_args!(
+            "logits hash: {:016x} ({positions})",
+            hash.value()
+        ));
     }
     if args.stats {
         report.print();
     } else {
-        eprintln!("{}", report.line());
+        output::say(report.line());
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -326,10 +331,10 @@ impl Report {
 
     fn note_if_full(&self) {
         if self.is_full() {
-            eprintln!(
+            output::say(format_args!(
                 "the context is full: {} positions (-c and --window change it)",
                 self.position
-            );
+            ));
         }
     }
 
@@ -408,7 +413,7 @@ impl Report {
         );
         let mut text = String::new();
         table.write(&mut text, 0);
-        eprint!("{text}");
+        output::say(text.trim_end());
     }
 }
 
