@@ -2,6 +2,8 @@
 
 use super::attention::{self, AttentionScratch, Q8Rows, Queries};
 use super::{Backend, rows};
+#[cfg(target_arch = "aarch64")]
+use super::{backend::Kind, neon};
 #[cfg(target_arch = "x86_64")]
 use super::{backend::Kind, x86};
 
@@ -104,10 +106,14 @@ impl Backend {
         scratch: AttentionScratch<'_>,
         out: &mut [f32],
     ) {
-        dispatch!(
-            self,
-            attend_q8(queries, keys, values, scratch, out),
-            attention::attend_q8
-        );
+        match self.0 {
+            #[cfg(target_arch = "aarch64")]
+            Kind::Neon | Kind::Dotprod => neon::attend_q8(queries, keys, values, scratch, out),
+            _ => dispatch!(
+                self,
+                attend_q8(queries, keys, values, scratch, out),
+                attention::attend_q8
+            ),
+        }
     }
 }

@@ -1,7 +1,7 @@
 //! Block types of weights and activations: how bytes become numbers.
 //!
-//! One file a block type. A type of 32 elements is a [`Block32`], a K type of 256 elements a
-//! [`Block256`]; both say how the bytes of one block unpack into small integers and their scales,
+//! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
+//! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
 //! and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
 
 mod activation;

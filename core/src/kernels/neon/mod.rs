@@ -2,14 +2,17 @@
 #![allow(unsafe_code)]
 #![allow(clippy::needless_range_loop)] // Constant ranges that index several arrays.
 
+mod attention;
 mod block256;
 mod block32;
 mod dot;
 mod float;
 mod k_types;
 mod quantize;
+mod rows;
 mod types32;
 
+pub(super) use attention::attend_q8;
 pub(super) use dot::{Dotprod, Neon};
 pub(super) use quantize::{quantize_q8, quantize_q8k};
 
