@@ -55,8 +55,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (Some(Command::Escape), _) => output::print_bytes(escape(&stdin()?).as_bytes())?,
         (Some(Command::Unescape), _) => {
             let bytes = unescape(&stdin()?);
-            if io::stdout().is_terminal() && printable(&bytes).contains("\\x") {
-                bail!("this is no text: it is not written to a terminal");
+            let moves = |c: char| c.is_control() && !matches!(c, '\n' | '\t');
+            let is_text = std::str::from_utf8(&bytes).is_ok_and(|text| !text.contains(moves));
+            if io::stdout().is_terminal() && !is_text {
+                bail!("this is no plain text: it is not written to a terminal");
             }
             output::print_bytes(&bytes)?;
         }

@@ -172,7 +172,7 @@ impl Page<'_, '_> {
         let types = widest(&mut rows.iter().map(|row| row.1.chars().count()));
         let room = output::width()
             .saturating_sub(INDENT + keys + types + 4)
-            .max(20);
+            .max(12);
         for (key, ty, value) in rows {
             table.row([key, ty, self.value(&value, room)]);
         }
