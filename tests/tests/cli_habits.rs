@@ -117,6 +117,27 @@ fn failures_are_one_line_and_exit_2() {
     assert_eq!(smidgen.files(), [""; 0]);
 }
 
+/// A full disk behind standard output is a failure that says where.
+#[cfg(target_os = "linux")]
+#[test]
+fn output_that_cannot_be_written_is_a_failure() {
+    let smidgen = with_model();
+    for args in [&["inspect", "m.gguf"][..], &["verify", "m.gguf", "--json"]] {
+        let full = std::fs::File::options()
+            .write(true)
+            .open("/dev/full")
+            .unwrap();
+        let mut command = smidgen.command();
+        let output = command.args(args).stdout(full).output().unwrap();
+        assert_eq!(output.status.code(), Some(2));
+        let words = String::from_utf8(output.stderr).unwrap();
+        assert!(
+            words.starts_with("smidgen: cannot write to standard output: "),
+            "{words}"
+        );
+    }
+}
+
 #[test]
 fn help_and_version_go_to_stdout() {
     let smidgen = Smidgen::new();

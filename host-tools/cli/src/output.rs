@@ -7,6 +7,7 @@ use std::{
 
 use anstream::AutoStream;
 use anstyle::{AnsiColor, Style};
+use anyhow::Context;
 use serde_json::Value as Json;
 
 /// Headings.
@@ -21,23 +22,24 @@ pub(crate) const ODD: Style = AnsiColor::Yellow.on_default();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 
 /// Writes data to standard output. Styles in it are taken out where there should be none.
-pub(crate) fn print(text: &str) -> io::Result<()> {
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     let stdout = io::stdout().lock();
     let choice = AutoStream::choice(&stdout);
-    let mut out = AutoStream::new(stdout, choice);
-    out.write_all(text.as_bytes())?;
-    out.flush()
+    write_all(AutoStream::new(stdout, choice), text.as_bytes())
 }
 
 /// Writes bytes to standard output as they are.
-pub(crate) fn print_bytes(bytes: &[u8]) -> io::Result<()> {
-    let mut out = io::stdout().lock();
-    out.write_all(bytes)?;
-    out.flush()
+pub(crate) fn print_bytes(bytes: &[u8]) -> anyhow::Result<()> {
+    write_all(io::stdout().lock(), bytes)
+}
+
+fn write_all(mut out: impl io::Write, bytes: &[u8]) -> anyhow::Result<()> {
+    let written = out.write_all(bytes).and_then(|()| out.flush());
+    written.context("cannot write to standard output")
 }
 
 /// Writes a JSON value to standard output, indented, with a line's end.
-pub(crate) fn print_json(json: &Json) -> io::Result<()> {
+pub(crate) fn print_json(json: &Json) -> anyhow::Result<()> {
     print_bytes(format!("{json:#}\n").as_bytes())
 }
 

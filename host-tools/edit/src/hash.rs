@@ -122,7 +122,7 @@ impl Hash {
 const CHUNK: usize = 1 << 20;
 
 /// Hashes the data of all tensors in the order of the file, padding left out. `progress` is told
-/// the bytes that are done.
+/// how many bytes of how many are done.
 ///
 /// # Errors
 /// Reading fails.
@@ -131,12 +131,13 @@ pub fn hash(
     gguf: &Gguf<'_>,
     kinds: &[HashKind],
     per_tensor: bool,
-    mut progress: impl FnMut(u64),
+    mut progress: impl FnMut(u64, u64),
 ) -> Result<Vec<Hash>, Error> {
     let mut hashes = Vec::new();
     let mut all: Vec<_> = kinds.iter().map(|&kind| (kind, kind.state())).collect();
     let mut buffer = vec![0; CHUNK];
-    let mut done = 0;
+    let lens = gguf.tensors().map(|info| info.byte_len().unwrap_or(0));
+    let (mut done, total) = (0, lens.sum());
     for info in gguf.tensors() {
         let single = kinds
             .iter()
@@ -154,7 +155,7 @@ pub fn hash(
             at += len as u64;
             left -= len as u64;
             done += len as u64;
-            progress(done);
+            progress(done, total);
         }
         let hash = |(kind, state): (HashKind, State)| Hash {
             kind,

@@ -12,7 +12,10 @@ use smidgen_edit::{Checked, Hash, HashKind, Manifest, hash};
 use smidgen_io::FileBytes;
 
 use super::edit::explained;
-use crate::output::{self, BAD, GOOD, ODD};
+use crate::{
+    output::{self, BAD, GOOD, ODD},
+    progress::Bar,
+};
 
 /// Hash the tensors of a GGUF file.
 ///
@@ -66,7 +69,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         .as_ref()
         .is_some_and(|manifest| manifest.has_tensors(&name));
     let per_tensor = args.per_tensor || in_manifest && !args.no_layer;
-    let hashes = hash(&file, &gguf, &kinds, per_tensor, |_| {})?;
+    let bar = Bar::new();
+    let hashes = hash(&file, &gguf, &kinds, per_tensor, |done, total| {
+        bar.set(done, total);
+    })?;
+    drop(bar);
     let checked = |hash: &Hash| {
         manifest
             .as_ref()
