@@ -152,14 +152,15 @@ impl MergePlan {
         if let Ok(replaced) = self.output.metadata() {
             part.set_permissions(replaced.permissions()).map_err(fail)?;
         }
-        let total = self.set.tensors().iter().map(|tensor| tensor.len).sum();
+        let total = self.layout.file_len - self.layout.data_at;
         let mut progress = Progress::new(progress, total);
         self.write_head(disk, &part).map_err(fail)?;
         for shard in self.set.shards() {
             let file = File::open(shard.path()).map_err(|e| Error::read(shard.path(), e))?;
             let range = shard.tensors.clone();
             let tensors = &self.set.tensors()[range.clone()];
-            let segments = segments(tensors, &self.layout.tensors_at[range]);
+            let segments = segments(&file, tensors, &self.layout.tensors_at[range])
+                .map_err(|error| Error::read(shard.path(), error))?;
             transfer::copy(disk, &file, &part, &segments, &mut progress)
                 .map_err(|error| Error::copy(shard.path(), &self.output, error))?;
         }

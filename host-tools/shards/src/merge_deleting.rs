@@ -23,7 +23,7 @@ use crate::{
     head::{Layout, Tensor},
     journal::{Entry, Header, Journal, journal_of, unfinished_of},
     part::Cleanup,
-    transfer::{self, Compared, Progress, crc_of, segments},
+    transfer::{self, Compared, Progress, Segment, crc_of, segments},
 };
 
 /// What a merge has done.
@@ -343,6 +343,12 @@ impl<'a> Merge<'a> {
         self.layout.end_of(tensors.start)..self.layout.end_of(tensors.end)
     }
 
+    fn segments(&self, source: &Source, tensors: &Range<usize>) -> Result<Vec<Segment>, Error> {
+        let to = &self.layout.tensors_at[tensors.clone()];
+        let segments = segments(&source.file, &source.tensors, to);
+        segments.map_err(|error| Error::read(&source.path, error))
+    }
+
     /// Copies a shard's tensors into the output and puts them on the disk.
     fn copy(
         &self,
@@ -351,7 +357,7 @@ impl<'a> Merge<'a> {
         tensors: &Range<usize>,
         progress: &mut Progress<'_>,
     ) -> Result<(), Error> {
-        let segments = segments(&source.tensors, &self.layout.tensors_at[tensors.clone()]);
+        let segments = self.segments(source, tensors)?;
         let end = self.range(tensors).end;
         transfer::copy(disk, &source.file, &self.file, &segments, progress)
             .and_then(|()| {
@@ -371,7 +377,7 @@ impl<'a> Merge<'a> {
         progress: &mut Progress<'_>,
     ) -> Result<u32, Error> {
         forget_cached(&self.file);
-        let segments = segments(&source.tensors, &self.layout.tensors_at[tensors.clone()]);
+        let segments = self.segments(source, tensors)?;
         let range = self.range(tensors);
         let compared = transfer::compare(&source.file, &self.file, &segments, range, progress);
         match compared.map_err(|error| Error::read(&self.written, error))? {

@@ -219,7 +219,11 @@ impl SplitPlan {
         }
         // Held to the end: its lock is the one for the whole set.
         let first_part = cleanup.part(&first.path)?;
-        let total = self.tensors.iter().map(|tensor| tensor.len).sum();
+        let padded = self
+            .tensors
+            .iter()
+            .filter_map(|t| t.padded_len(gguf.alignment()));
+        let total = padded.sum();
         let mut progress = Progress::new(progress, total);
 
         let mut written = Vec::with_capacity(later.len());
@@ -279,7 +283,8 @@ impl SplitPlan {
         let layout = head.layout().ok_or_else(|| Error::TooLarge {
             path: shard.path.clone(),
         })?;
-        let segments = segments(head.tensors, &layout.tensors_at);
+        let segments = segments(&self.file, head.tensors, &layout.tensors_at)
+            .map_err(|error| Error::read(self.source.path(), error))?;
         Ok(Draft {
             head,
             layout,

@@ -36,20 +36,45 @@ pub(crate) struct Segment {
     pub(crate) len: u64,
 }
 
-/// What is to be copied to bring `tensors` to the places `to`: as few pieces as there are.
-pub(crate) fn segments(tensors: &[Tensor], to: &[u64]) -> Vec<Segment> {
+/// What is to be copied to bring `tensors` of `from` to the places `to`: as few pieces as there are.
+/// Padding that is the same in both files, and zeros, is copied along: many small pieces take longer
+/// than few large ones.
+pub(crate) fn segments(from: &File, tensors: &[Tensor], to: &[u64]) -> io::Result<Vec<Segment>> {
     let mut segments: Vec<Segment> = Vec::new();
     for (tensor, &to) in tensors.iter().zip(to) {
-        let (from, len) = (tensor.at, tensor.len);
+        if tensor.len == 0 {
+            continue;
+        }
+        let new = Segment {
+            from: tensor.at,
+            to,
+            len: tensor.len,
+        };
         match segments.last_mut() {
-            _ if len == 0 => {}
-            Some(last) if last.from + last.len == from && last.to + last.len == to => {
-                last.len += len;
-            }
-            _ => segments.push(Segment { from, to, len }),
+            Some(last) if last.reaches(&new, from)? => last.len = new.to + new.len - last.to,
+            _ => segments.push(new),
         }
     }
-    segments
+    Ok(segments)
+}
+
+impl Segment {
+    /// Whether `next` lies as far behind this one in both files, with nothing or a few zeros between.
+    fn reaches(&self, next: &Self, file: &File) -> io::Result<bool> {
+        const MOST: usize = 4096;
+        let end = self.from + self.len;
+        let gap = next.from.checked_sub(end);
+        if gap != next.to.checked_sub(self.to + self.len) {
+            return Ok(false);
+        }
+        let mut between = [0; MOST];
+        let gap = gap.and_then(|gap| usize::try_from(gap).ok());
+        let Some(between) = gap.and_then(|gap| between.get_mut(..gap)) else {
+            return Ok(false);
+        };
+        read_at(file, between, end)?;
+        Ok(between.iter().all(|&byte| byte == 0))
+    }
 }
 
 /// Bytes that are copied between two reports.
@@ -209,17 +234,36 @@ mod tests {
 
     #[test]
     fn tensors_that_lie_alike_are_one_piece() {
-        let tensors = [
-            tensor(64, 32),
-            tensor(96, 32),
-            tensor(160, 8),
-            tensor(9, 0),
-            tensor(192, 4),
-        ];
-        let pieces = segments(&tensors, &[0, 32, 64, 96, 96]);
+        let from = tempfile::tempfile().unwrap();
+        RealDisk.write(&from, &[1; 300], 0).unwrap();
+        RealDisk.write(&from, &[0; 24], 168).unwrap();
         let piece = |from, to, len| Segment { from, to, len };
-        let expected = [piece(64, 0, 64), piece(160, 64, 8), piece(192, 96, 4)];
-        assert_eq!(pieces, expected);
+        let cases = [
+            // Side by side; padding of other bytes than zeros; padding of zeros; an empty one.
+            (vec![(64, 0, 32), (96, 32, 32)], vec![piece(64, 0, 64)]),
+            (
+                vec![(64, 0, 8), (96, 32, 8)],
+                vec![piece(64, 0, 8), piece(96, 32, 8)],
+            ),
+            (
+                vec![(160, 32, 8), (192, 64, 4), (9, 70, 0)],
+                vec![piece(160, 32, 36)],
+            ),
+            // Padding that is not the same in both; another order.
+            (
+                vec![(160, 32, 8), (192, 72, 4)],
+                vec![piece(160, 32, 8), piece(192, 72, 4)],
+            ),
+            (
+                vec![(192, 0, 4), (160, 32, 8)],
+                vec![piece(192, 0, 4), piece(160, 32, 8)],
+            ),
+        ];
+        for (places, expected) in cases {
+            let tensors: Vec<_> = places.iter().map(|&(at, _, len)| tensor(at, len)).collect();
+            let to: Vec<_> = places.iter().map(|&(_, to, _)| to).collect();
+            assert_eq!(segments(&from, &tensors, &to).unwrap(), expected);
+        }
     }
 
     #[test]
@@ -227,7 +271,7 @@ mod tests {
         let from = tempfile::tempfile().unwrap();
         let content: Vec<_> = (0..200_u8).collect();
         RealDisk.write(&from, &content, 0).unwrap();
-        let pieces = segments(&[tensor(10, 50), tensor(100, 40)], &[8, 64]);
+        let pieces = segments(&from, &[tensor(10, 50), tensor(100, 40)], &[8, 64]).unwrap();
         let to = tempfile::tempfile().unwrap();
         let mut ignore = |_, _| {};
         let mut progress = Progress::new(&mut ignore, 0);
