@@ -1,6 +1,8 @@
 //! `cargo xtask bench`: measurements, each beside what others need for the same.
 
 mod convert;
+mod measure;
+mod shards;
 
 use std::process::ExitCode;
 
@@ -14,6 +16,8 @@ pub(crate) enum Bench {
     Gguf,
     /// Time and memory of a conversion, beside a copy of the same file.
     Convert,
+    /// Time and memory of splitting and merging, beside a copy of the same file.
+    Shards(shards::Args),
 }
 
 pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
@@ -23,6 +27,7 @@ pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
             run_command(&mut cargo(words))?;
         }
         Bench::Convert => return convert::run(),
+        Bench::Shards(args) => return shards::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }

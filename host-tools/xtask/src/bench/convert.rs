@@ -5,10 +5,11 @@ use std::fs::{self, File};
 use std::io::{BufWriter, Write};
 use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 
+use super::measure::{kib, median, mib, timed};
 use crate::build;
 use crate::process::{shown, target_dir};
 
@@ -113,25 +114,6 @@ pub(crate) fn run() -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!good)))
 }
 
-#[allow(clippy::cast_precision_loss)]
-fn mib(bytes: u64) -> f64 {
-    bytes as f64 / f64::from(1 << 20)
-}
-
-fn median(mut times: Vec<Duration>) -> Duration {
-    times.sort_unstable();
-    times.get(times.len() / 2).copied().unwrap_or_default()
-}
-
-fn timed(command: &mut Command) -> Result<Duration> {
-    let start = Instant::now();
-    let status = command.status();
-    let time = start.elapsed();
-    let status = status.with_context(|| format!("cannot start `{}`", shown(command)))?;
-    ensure!(status.success(), "`{}`: {status}", shown(command));
-    Ok(time)
-}
-
 /// What was seen of a process's resident memory, in bytes.
 #[derive(Debug, Default)]
 struct Memory {
@@ -187,12 +169,6 @@ impl Memory {
         let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
         self.peak = self.peak.max(peak.map_or(0, kib));
     }
-}
-
-/// The bytes in a number with ` kB` behind it.
-fn kib(text: &str) -> u64 {
-    let number = text.trim().trim_end_matches(" kB").parse::<u64>();
-    number.unwrap_or(0) * 1024
 }
 
 /// Writes a legacy checkpoint with a shared classifier and returns its length.
