@@ -226,6 +226,7 @@ fn refusals_leave_the_file() {
     done.expect_error(&["must be a u32 power of two"]);
 }
 
+#[cfg(unix)]
 #[test]
 fn a_patch_writes_only_what_changes() {
     use std::os::unix::fs::MetadataExt;
@@ -255,6 +256,23 @@ fn a_patch_writes_only_what_changes() {
     refused.expect_error(&["must be an array of strings"]);
     let done = smidgen.run(["meta", "set", "m.gguf", "y.u8", "8", "--patch", "-o", "x"]);
     done.expect_code(2);
+}
+
+#[cfg(unix)]
+#[test]
+fn what_is_so_already_is_not_written() {
+    use std::os::unix::fs::MetadataExt;
+    let smidgen = with_small();
+    let inode = || fs::metadata(smidgen.path("m.gguf")).unwrap().ino();
+    let before = inode();
+    smidgen
+        .run(["meta", "set", "m.gguf", "x.u8", "7"])
+        .expect_success();
+    assert_eq!(inode(), before);
+    smidgen
+        .run(["meta", "set", "m.gguf", "x.u8", "8"])
+        .expect_success();
+    assert_ne!(inode(), before);
 }
 
 #[test]

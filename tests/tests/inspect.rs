@@ -173,6 +173,34 @@ fn faults_are_warnings_as_long_as_something_can_be_shown() {
 }
 
 #[test]
+fn every_case_is_shown_or_refused() {
+    let smidgen = Smidgen::new();
+    let (mut shown, mut refused) = (0, 0);
+    for case in cases::all() {
+        if !matches!(
+            case.area.as_str(),
+            "parser" | "embedded" | "split" | "tokenizer"
+        ) {
+            continue;
+        }
+        for json in [false, true] {
+            let mut args = vec![OsStr::new("inspect"), case.file().as_ref()];
+            args.extend(json.then_some(OsStr::new("--json")));
+            let done = smidgen.run(args);
+            match done.code() {
+                0 if json => assert_eq!(done.json()["schema"], 1, "{}", case.id),
+                0 => shown += 1,
+                _ => {
+                    done.expect_error(&["at byte "]);
+                    refused += 1;
+                }
+            }
+        }
+    }
+    assert!(shown > 100 && refused > 10, "{shown} {refused}");
+}
+
+#[test]
 fn long_values_are_cut_unless_all_is_asked_for() {
     let smidgen = Smidgen::new();
     let vocabulary = cases::named("emb_vocab");

@@ -244,6 +244,10 @@ impl<'a> Rewrite<'a> {
         let moved =
             alignment != self.gguf.alignment() || self.tensors.len() != self.gguf.tensor_count();
         let (head, unpadded) = self.head(alignment, moved)?;
+        let same = self.source.get(..head.len()) == Some(&head[..]);
+        if same && !moved && matches!(target, Target::Replace) {
+            return Ok(());
+        }
         let (path, overwrite) = match target {
             Target::Patch => return self.patch(&head, unpadded, moved, &before, force),
             Target::Replace => (self.source.path(), Overwrite::Replace),

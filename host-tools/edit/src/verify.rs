@@ -471,3 +471,90 @@ fn first_difference(found: &Array<'_>, good: &OwnedValue) -> Option<usize> {
         .find(differs)
         .or((found.len() != good.len()).then_some(shared))
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use smidgen_core::gguf::GgmlType;
+    use smidgen_io::GgufBuilder;
+
+    use super::*;
+    use crate::{PartKind, name};
+
+    /// A file that has something of everything that is checked.
+    fn file() -> Vec<u8> {
+        let mut builder = GgufBuilder::new();
+        let tokens = OwnedValue::strings(["<unk>", "b", "a"]);
+        let Value::Array(array) = tokens.as_value() else {
+            unreachable!()
+        };
+        let (offsets, sorted) = vocab_index(&array).unwrap();
+        builder.set(keys::GENERAL_ARCHITECTURE, "llama");
+        builder.set(keys::GENERAL_NAME, "a 7B v1");
+        builder.set(keys::GENERAL_ALIGNMENT, 16_u32);
+        builder.set(keys::TOKENIZER_GGML_TOKENS, tokens.clone());
+        builder.set(keys::TOKENIZER_GGML_SCORES, &[0.0_f32, 1.0, 2.0][..]);
+        builder.set(keys::TOKENIZER_GGML_BOS_TOKEN_ID, 1_u32);
+        builder.set(keys::SMIDGEN_TOKENIZER_OFFSETS, offsets);
+        builder.set(keys::SMIDGEN_TOKENIZER_SORTED, sorted);
+        builder
+            .set(keys::SPLIT_NO, 0_u16)
+            .set(keys::SPLIT_COUNT, 2_u16);
+        builder.set(keys::SPLIT_TENSORS_COUNT, 3_i32);
+        builder.set(keys::LLAMA_BLOCK_COUNT, 2_u32);
+        builder.set(keys::LLAMA_ATTENTION_HEAD_COUNT, &[1_u32, 2][..]);
+        for name in ["a", "b"] {
+            let bytes = vec![0; 36];
+            builder
+                .tensor(name, &[32, 2], GgmlType::Q4_0, bytes)
+                .unwrap();
+        }
+        let mut bytes = Vec::new();
+        builder.write_to(&mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn a_file_with_everything_has_no_fault() {
+        let bytes = file();
+        let verdict = verify(&bytes, Some("m-00001-of-00002.gguf"));
+        assert_eq!(verdict.faults, []);
+        assert_eq!(verdict.contents_words(), "shard 1 of 2, 2 tensors of 3");
+        let codes: Vec<_> = verdict.warnings.iter().map(|found| found.code).collect();
+        assert_eq!(codes, ["key_missing"]);
+    }
+
+    proptest! {
+        /// Whatever is changed and wherever it is cut, there is an answer, and every byte is in
+        /// one part.
+        #[test]
+        fn any_bytes_get_an_answer(
+            changes in proptest::collection::vec((any::<prop::sample::Index>(), any::<u8>()), 0..6),
+            cut in any::<prop::sample::Index>(),
+            whole in any::<bool>(),
+        ) {
+            let mut bytes = file();
+            for (at, byte) in changes {
+                let at = at.index(bytes.len());
+                bytes[at] = byte;
+            }
+            if !whole {
+                bytes.truncate(cut.index(bytes.len()));
+            }
+            let verdict = verify(&bytes, Some("m-00001-of-00002.gguf"));
+            let _ = verdict.contents_words();
+            if let Some(gguf) = verdict.gguf {
+                let usage = Usage::of(&gguf);
+                let all: u64 = usage.parts.iter().map(|part| part.bytes).sum();
+                prop_assert_eq!(all, bytes.len() as u64);
+                prop_assert!(usage.bytes_of(PartKind::Metadata) >= 16);
+                let _ = name(&gguf);
+            }
+            let container = verdict.faults.iter().any(|fault| {
+                !["key_type", "token_arrays", "token_index", "split_no", "split_name",
+                  "split_tensors"].contains(&fault.code)
+            });
+            prop_assert_eq!(container, Gguf::parse_small(&bytes).is_err());
+        }
+    }
+}
