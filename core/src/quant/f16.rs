@@ -1,5 +1,7 @@
 //! F16: IEEE 754 half precision.
 
+use super::QuantError;
+
 /// The value of a half-precision number, exactly; subnormals are kept, a NaN becomes quiet.
 #[inline(always)]
 #[must_use]
@@ -18,6 +20,7 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     f32::from_bits(value | sign)
 }
 
+<<<<<<< HEAD
 /// The half-precision number nearest to `value`, ties to even, as `ggml_compute_fp32_to_fp16` gives
 /// it: what is 65520 or more in magnitude becomes infinite, a NaN becomes quiet and loses its
 /// payload.
@@ -45,6 +48,26 @@ pub fn f32_to_f16(value: f32) -> u16 {
         (magnitude - (112 << 23) + 0xfff + even) >> 13
     };
     (half | (bits >> 16 & 0x8000)) as u16
+=======
+/// The nearest half-precision number, ties to even; what is too large becomes infinite.
+#[inline(always)]
+#[must_use]
+pub fn f32_to_f16(x: f32) -> u16 {
+    half::f16::from_f32_const(x).to_bits()
+}
+
+/// Encodes finite numbers into `row`, two bytes an element.
+pub(super) fn quantize(x: &[f32], row: &mut [u8]) -> Result<(), QuantError> {
+    let (halves, _) = row.as_chunks_mut::<2>();
+    for ((index, &x), out) in x.iter().enumerate().zip(halves) {
+        let bits = f32_to_f16(x);
+        if bits & 0x7fff == 0x7c00 {
+            return Err(QuantError::TooLarge { index });
+        }
+        *out = bits.to_le_bytes();
+    }
+    Ok(())
+>>>>>>> 1dd79f9 (Encode all block types as ggml's reference does)
 }
 
 /// Decodes `row`, two bytes an element.

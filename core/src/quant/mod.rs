@@ -3,6 +3,10 @@
 //! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
 //! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
 //! and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
+//! One file a block type. A type of 32 elements is a [`Block32`], a K type of 256 elements a
+//! [`Block256`]; both say how the bytes of one block unpack into small integers and their scales,
+//! and back, and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
+//! How a block is chosen for given numbers is ggml's reference, bit for bit.
 
 mod activation;
 mod bf16;
@@ -20,6 +24,7 @@ mod q5_1;
 mod q5_k;
 mod q6_k;
 mod q8_0;
+mod search;
 
 pub use activation::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
 pub use bf16::{bf16_to_f32, f32_to_bf16};
@@ -39,28 +44,43 @@ pub(crate) use q8_0::Q8_0;
 
 use crate::gguf::GgmlType;
 
-/// Why a row could not be decoded.
+/// Why a row could not be decoded or encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum QuantError {
-    /// There is no decoder for this type.
+    /// There is no decoder and no encoder for this type.
     Unsupported(GgmlType),
     /// A row of this many elements of the type does not have this many bytes.
     Length {
         /// The type of the row.
         ty: GgmlType,
-        /// Elements that the output has room for.
+        /// Elements given, or that the output has room for.
         elements: usize,
-        /// Bytes that were given.
+        /// Bytes given, or that the output has room for.
         bytes: usize,
+    },
+    /// A number to be encoded is NaN or infinite.
+    NotFinite {
+        /// The first such element.
+        index: usize,
+    },
+    /// A number to be encoded is too large for the type.
+    TooLarge {
+        /// The first such element.
+        index: usize,
+    },
+    /// The numbers of a block are so large that its scale or minimum is no f16.
+    ScaleTooLarge {
+        /// The first element of the first such block.
+        index: usize,
     },
 }
 
 impl core::fmt::Display for QuantError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
-            Self::Unsupported(ty) => write!(f, "no decoder for type {ty}"),
+            Self::Unsupported(ty) => write!(f, "no codec for type {ty}"),
             Self::Length {
                 ty,
                 elements,
@@ -75,6 +95,14 @@ impl core::fmt::Display for QuantError {
                     "{elements} elements are not a whole number of blocks of type {ty}"
                 ),
             },
+            Self::NotFinite { index } => write!(f, "element {index} is NaN or infinite"),
+            Self::TooLarge { index } => write!(f, "element {index} is too large for the type"),
+            Self::ScaleTooLarge { index } => {
+                write!(
+                    f,
+                    "the scale of the block at element {index} is too large for f16"
+                )
+            }
         }
     }
 }
@@ -127,4 +155,49 @@ pub fn dequantize_row(ty: GgmlType, row: &[u8], out: &mut [f32]) -> Result<(), Q
     }
     decode(row, out);
     Ok(())
+}
+
+/// Encodes whole rows: all of `x` into all of `row`, bit for bit as ggml's reference does it (its
+/// `quantize_row_…_ref`, compiled without fused multiply-add).
+///
+/// Where C leaves the outcome open, for blocks whose scale is so small that its reciprocal is
+/// infinite, they become zeros.
+///
+/// # Errors
+///
+/// [`QuantError::Unsupported`] for a type without an encoder, [`QuantError::Length`] if `row` does
+/// not take exactly `x.len()` elements, and where a number cannot be stored, which one. What `row`
+/// holds is then undefined.
+pub fn quantize_row(ty: GgmlType, x: &[f32], row: &mut [u8]) -> Result<(), QuantError> {
+    let encode: fn(&[f32], &mut [u8]) -> Result<(), QuantError> = match ty {
+        GgmlType::F32 => f32::quantize,
+        GgmlType::F16 => f16::quantize,
+        GgmlType::BF16 => bf16::quantize,
+        GgmlType::Q8_0 => block::quantize32::<Q8_0, _>,
+        GgmlType::Q4_0 => block::quantize32::<Q4_0, _>,
+        GgmlType::Q4_1 => block::quantize32::<Q4_1, _>,
+        GgmlType::Q5_0 => block::quantize32::<Q5_0, _>,
+        GgmlType::Q5_1 => block::quantize32::<Q5_1, _>,
+        GgmlType::IQ4_NL => block::quantize32::<Iq4Nl, _>,
+        GgmlType::Q2_K => block::quantize256::<Q2K, _>,
+        GgmlType::Q3_K => block::quantize256::<Q3K, _>,
+        GgmlType::Q4_K => block::quantize256::<Q4K, _>,
+        GgmlType::Q5_K => block::quantize256::<Q5K, _>,
+        GgmlType::Q6_K => block::quantize256::<Q6K, _>,
+        other => return Err(QuantError::Unsupported(other)),
+    };
+    if row_bytes(ty, x.len()) != Some(row.len()) {
+        return Err(QuantError::Length {
+            ty,
+            elements: x.len(),
+            bytes: row.len(),
+        });
+    }
+    let finite = |x: &f32| x.is_finite();
+    // Without a way out of the loop it is compiled to vector instructions.
+    if !x.iter().fold(true, |all, x| all & finite(x)) {
+        let index = x.iter().position(|x| !finite(x)).unwrap_or_default();
+        return Err(QuantError::NotFinite { index });
+    }
+    encode(x, row)
 }
