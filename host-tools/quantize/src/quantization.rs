@@ -1,0 +1,181 @@
+//! Quantizing a file: the plan carried out.
+
+use std::{
+    io::{self, Write},
+    path::Path,
+    sync::Arc,
+};
+
+use smidgen_core::gguf::{Gguf, keys};
+use smidgen_core::quant::row_bytes;
+use smidgen_io::{GgufBuilder, Overwrite, TensorSource};
+
+use crate::{
+    FileType, Options, PlannedTensor, QuantizeError,
+    plan::{self, FilePlan},
+    rows::Rows,
+};
+
+/// What llama.cpp writes into `general.quantization_version`.
+const QUANTIZATION_VERSION: u32 = 2;
+
+/// A model that is ready to be written; its numbers are read and encoded on the way.
+#[derive(Debug)]
+pub struct Quantization<'a> {
+    builder: GgufBuilder<'a>,
+    tensors: Vec<PlannedTensor>,
+    padded: Option<(u64, u64)>,
+    not_padded: Option<&'static str>,
+    tied: bool,
+    file_type: FileType,
+}
+
+/// Decides what every tensor becomes. `parts` are the files of a split model in their order, or
+/// the one file; metadata is that of the first, and the output is one file.
+///
+/// # Errors
+/// A tensor is quantized already, cannot be read, or under [`Options::strict`] cannot have its
+/// type; threads cannot be started. Numbers are looked at only when the file is written.
+pub fn quantize<'a>(
+    parts: &[Gguf<'a>],
+    options: &Options,
+) -> Result<Quantization<'a>, QuantizeError> {
+    let FilePlan {
+        tensors: planned,
+        padded,
+        tied,
+        not_padded,
+    } = plan::plan(parts, options)?;
+    let first = parts.first().ok_or(QuantizeError::NoInput)?;
+    let mut builder = GgufBuilder::new();
+    for entry in first.metadata() {
+        builder.set(entry.key(), entry.value);
+    }
+    for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
+        builder.remove(key);
+    }
+    builder
+        .set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION)
+        .set(keys::GENERAL_FILE_TYPE, options.file_type.number());
+    if let Some((network, size)) = &padded {
+        // The type that the key has; a size that does not fit it cannot be.
+        match u32::try_from(*size) {
+            Ok(size) => builder.set(&network.key, size),
+            Err(_) => builder.set(&network.key, *size),
+        };
+    }
+    for given in &options.overrides {
+        given.apply(&mut builder);
+    }
+    let threads = options.threads.map_or(0, std::num::NonZeroUsize::get);
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
+    let pool = Arc::new(pool.build().map_err(io::Error::other)?);
+    let mut tensors = Vec::with_capacity(planned.len());
+    for (source, tensor) in planned {
+        add(&mut builder, source.bytes, &tensor, &pool)?;
+        tensors.push(tensor);
+    }
+    Ok(Quantization {
+        builder,
+        tensors,
+        padded: padded.map(|(network, size)| (network.size, size)),
+        not_padded,
+        tied,
+        file_type: options.file_type,
+    })
+}
+
+fn add<'a>(
+    builder: &mut GgufBuilder<'a>,
+    bytes: &'a [u8],
+    tensor: &PlannedTensor,
+    pool: &Arc<rayon::ThreadPool>,
+) -> Result<(), QuantizeError> {
+    let unsupported = |ty| QuantizeError::Unsupported {
+        tensor: tensor.name.clone(),
+        ty,
+    };
+    for ty in [tensor.from, tensor.to] {
+        let is_read = tensor.from != tensor.to || tensor.is_padded();
+        if is_read && smidgen_core::quant::activation_kind(ty).is_none() {
+            return Err(unsupported(ty));
+        }
+    }
+    let sizes = usize::try_from(tensor.dims.first().copied().unwrap_or(1)).ok();
+    if sizes.and_then(|len| row_bytes(tensor.to, len)).is_none() {
+        return Err(unsupported(tensor.to));
+    }
+    let stream = {
+        let (tensor, pool) = (tensor.clone(), Arc::clone(pool));
+        TensorSource::Stream(Box::new(move |out: &mut dyn Write| {
+            let rows = Rows::new(&tensor, bytes);
+            let too_large = || io::Error::from(io::ErrorKind::OutOfMemory);
+            rows.ok_or_else(too_large)?.write(&pool, out)
+        }))
+    };
+    builder.tensor(&tensor.name, &tensor.dims, tensor.to, stream)?;
+    Ok(())
+}
+
+impl Quantization<'_> {
+    /// What every tensor becomes, in the order of the file.
+    #[must_use]
+    pub fn tensors(&self) -> &[PlannedTensor] {
+        &self.tensors
+    }
+
+    /// The hidden size of the feed-forward network before and after padding.
+    #[must_use]
+    pub fn padded(&self) -> Option<(u64, u64)> {
+        self.padded
+    }
+
+    /// Why the feed-forward network is not padded though types ask for it.
+    #[must_use]
+    pub fn not_padded(&self) -> Option<&'static str> {
+        self.not_padded
+    }
+
+    /// Whether an output matrix was left out because it is the embeddings once more.
+    #[must_use]
+    pub fn tied(&self) -> bool {
+        self.tied
+    }
+
+    /// The kind of file.
+    #[must_use]
+    pub fn file_type(&self) -> FileType {
+        self.file_type
+    }
+
+    /// Bytes of the file that will be written.
+    ///
+    /// # Errors
+    /// The alignment is wrong, or the file would be larger than can be counted.
+    pub fn file_len(&self) -> Result<u64, QuantizeError> {
+        Ok(self.builder.layout()?.file_len)
+    }
+
+    /// Writes the file whole or not at all, and tells its length in bytes.
+    ///
+    /// # Errors
+    /// A number is not finite or too large for its type, or writing fails.
+    pub fn write_file(
+        &mut self,
+        path: impl AsRef<Path>,
+        overwrite: Overwrite,
+    ) -> Result<u64, QuantizeError> {
+        let mut file = smidgen_io::AtomicFile::create(path, overwrite)?;
+        let written = self.write_to(&mut file)?;
+        file.commit()?;
+        Ok(written)
+    }
+
+    /// Writes to any sink, and tells the length in bytes.
+    ///
+    /// # Errors
+    /// As [`write_file`](Self::write_file); what has gone to the sink before stays there.
+    pub fn write_to(&mut self, out: &mut dyn Write) -> Result<u64, QuantizeError> {
+        Ok(self.builder.write_to(out)?)
+    }
+}
