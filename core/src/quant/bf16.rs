@@ -9,7 +9,6 @@ pub fn bf16_to_f32(bits: u16) -> f32 {
     f32::from_bits(u32::from(bits) << 16)
 }
 
-<<<<<<< HEAD
 /// The bfloat16 number nearest to `value`, ties to even, as `ggml_compute_fp32_to_bf16` gives it; a
 /// NaN becomes quiet.
 #[inline(always)]
@@ -23,13 +22,6 @@ pub fn f32_to_bf16(value: f32) -> u16 {
         (bits + 0x7fff + (upper & 1)) >> 16
     };
     rounded as u16
-=======
-/// The nearest bfloat16 number, ties to even, of a number that is no NaN; what is too large becomes
-/// infinite.
-#[inline(always)]
-#[must_use]
-pub fn f32_to_bf16(x: f32) -> u16 {
-    half::bf16::from_f32_const(x).to_bits()
 }
 
 /// Encodes finite numbers into `row`, two bytes an element.
@@ -43,7 +35,6 @@ pub(super) fn quantize(x: &[f32], row: &mut [u8]) -> Result<(), QuantError> {
         *out = bits.to_le_bytes();
     }
     Ok(())
->>>>>>> 1dd79f9 (Encode all block types as ggml's reference does)
 }
 
 /// Decodes `row`, two bytes an element.

@@ -20,7 +20,6 @@ pub fn f16_to_f32(bits: u16) -> f32 {
     f32::from_bits(value | sign)
 }
 
-<<<<<<< HEAD
 /// The half-precision number nearest to `value`, ties to even, as `ggml_compute_fp32_to_fp16` gives
 /// it: what is 65520 or more in magnitude becomes infinite, a NaN becomes quiet and loses its
 /// payload.
@@ -48,12 +47,6 @@ pub fn f32_to_f16(value: f32) -> u16 {
         (magnitude - (112 << 23) + 0xfff + even) >> 13
     };
     (half | (bits >> 16 & 0x8000)) as u16
-=======
-/// The nearest half-precision number, ties to even; what is too large becomes infinite.
-#[inline(always)]
-#[must_use]
-pub fn f32_to_f16(x: f32) -> u16 {
-    half::f16::from_f32_const(x).to_bits()
 }
 
 /// Encodes finite numbers into `row`, two bytes an element.
@@ -67,7 +60,6 @@ pub(super) fn quantize(x: &[f32], row: &mut [u8]) -> Result<(), QuantError> {
         *out = bits.to_le_bytes();
     }
     Ok(())
->>>>>>> 1dd79f9 (Encode all block types as ggml's reference does)
 }
 
 /// Decodes `row`, two bytes an element.

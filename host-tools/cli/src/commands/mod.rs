@@ -19,6 +19,7 @@ mod merge;
 mod meta;
 mod name;
 mod perplexity;
+mod quantize;
 mod run;
 mod sample;
 mod split;
@@ -32,6 +33,8 @@ mod vocab;
 pub(crate) enum Command {
     /// Make a GGUF of a llama2.c checkpoint.
     Convert(convert::Args),
+    /// Make a model smaller: store its weights in blocks of few bits.
+    Quantize(quantize::Args),
     /// Show what is in a GGUF file.
     Inspect(inspect::Args),
     /// Check GGUF files for everything that is wrong with them.
@@ -79,6 +82,7 @@ impl Command {
     pub(crate) fn run(self) -> anyhow::Result<ExitCode> {
         match self {
             Self::Convert(args) => convert::run(&args),
+            Self::Quantize(args) => quantize::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Verify(args) => verify::run(&args),
             Self::Run(args) => run::run(args),

@@ -1,0 +1,387 @@
+//! `smidgen quantize`: a GGUF of floats becomes one of blocks.
+
+use std::{
+    fmt::Write as _,
+    io::{self, IsTerminal},
+    num::NonZeroUsize,
+    path::{Path, PathBuf},
+    process::ExitCode,
+};
+
+use anyhow::{anyhow, bail};
+use serde_json::{Value as Json, json};
+use smidgen_core::{gguf::GgmlType, quant::activation_kind};
+use smidgen_edit::printable;
+use smidgen_io::{FileBytes, Overwrite, same_file};
+use smidgen_quantize::{
+    FileType, Options, OverrideKv, Padding, PlannedTensor, Quantization, QuantizeError, TensorType,
+    quantize,
+};
+
+use crate::output::{self, Align, Table, hinted};
+
+const HELP: &str = "\
+Types: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q2_K_S, Q3_K_S, Q3_K_M, Q3_K_L,
+Q4_K_S, Q4_K_M, Q5_K_S, Q5_K_M, Q6_K. Q3_K, Q4_K and Q5_K are the _M mixtures; with --pure the block
+type itself. Blocks are those of llama-quantize, bit for bit.
+
+Where the rows of a feed-forward network are no whole blocks, it is padded with zeros to a multiple
+of 32, which changes no result and is an ordinary model for every reader. llama-quantize stores such
+tensors as F16 instead; so does --no-pad.
+
+With --json: {\"schema\": 1, \"input\", \"output\", \"type\", \"file_type\", \"pure\", \"dry_run\",
+\"bytes_before\", \"bytes\", \"elements\", \"bits_per_weight\", \"padded\": {\"from\", \"to\"} or null,
+\"tied_output_left_out\", \"fallbacks\", \"tensors\": [{\"name\", \"dims\", \"from\", \"to\",
+\"instead_of\", \"padded\", \"bytes_before\", \"bytes\"}]}; \"fallbacks\" is how many tensors have
+another type than they should.";
+
+/// Make a model smaller: store its weights in blocks of few bits.
+#[derive(Debug, clap::Args)]
+#[command(after_long_help = HELP)]
+pub(crate) struct Args {
+    /// The model, a GGUF of F32, F16 or BF16; `-` is standard input.
+    #[arg(value_name = "IN")]
+    input: PathBuf,
+
+    /// The GGUF to write; `-` is standard output.
+    #[arg(value_name = "OUT")]
+    output: PathBuf,
+
+    /// The kind of file, such as `Q8_0` or `Q4_K_M`.
+    #[arg(value_name = "TYPE", value_parser = file_type)]
+    ty: FileType,
+
+    /// Threads, where llama-quantize takes them.
+    #[arg(value_name = "NTHREADS", hide = true, conflicts_with = "threads")]
+    nthreads: Option<NonZeroUsize>,
+
+    /// Give all matrices the same type.
+    #[arg(long)]
+    pure: bool,
+
+    /// Store tensors as F16 whose rows are no whole blocks, instead of padding them.
+    #[arg(long)]
+    no_pad: bool,
+
+    /// Pad the feed-forward network even if no type asks for it.
+    #[arg(long, conflicts_with = "no_pad")]
+    pad: bool,
+
+    /// Write output.weight although it is the embeddings once more.
+    #[arg(long)]
+    keep_tied_output: bool,
+
+    /// Quantize what is quantized already; quality suffers twice.
+    #[arg(long)]
+    allow_requantize: bool,
+
+    /// Leave output.weight as it is.
+    #[arg(long)]
+    leave_output_tensor: bool,
+
+    /// Type of output.weight, or of the embeddings where they are it too.
+    #[arg(long, value_name = "TYPE", value_parser = block_type)]
+    output_tensor_type: Option<GgmlType>,
+
+    /// Type of token_embd.weight.
+    #[arg(long, value_name = "TYPE", value_parser = block_type)]
+    token_embedding_type: Option<GgmlType>,
+
+    /// Type of tensors whose names a regular expression matches; the first that does counts.
+    #[arg(long = "tensor-type", value_name = "PATTERN=TYPE", value_parser = tensor_type)]
+    tensor_types: Vec<TensorType>,
+
+    /// Set metadata; TYPE is int, float, bool or str.
+    #[arg(long = "override-kv", value_name = "KEY=TYPE:VALUE")]
+    overrides: Vec<OverrideKv>,
+
+    /// Fail if a tensor cannot have its type.
+    #[arg(long)]
+    strict: bool,
+
+    /// Say what would be done, and write nothing.
+    #[arg(long)]
+    dry_run: bool,
+
+    /// Threads [default: one for each processor].
+    #[arg(short, long, value_name = "N")]
+    threads: Option<NonZeroUsize>,
+
+    /// Overwrite the output if it exists.
+    #[arg(long)]
+    force: bool,
+
+    /// Print what was done as JSON.
+    #[arg(long)]
+    json: bool,
+
+    /// Say nothing unless something fails.
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+/// The kind of file of this name.
+fn file_type(name: &str) -> Result<FileType, String> {
+    FileType::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = FileType::all().map(FileType::name).collect();
+        format!("there are {}", names.join(", "))
+    })
+}
+
+/// The block type of this name, if tensors can be given it.
+fn block_type(name: &str) -> Result<GgmlType, String> {
+    let usable = |ty: &GgmlType| activation_kind(*ty).is_some();
+    GgmlType::from_name(name).filter(usable).ok_or_else(|| {
+        let names = GgmlType::all().filter(usable).filter_map(GgmlType::name);
+        format!("there are {}", names.collect::<Vec<_>>().join(", "))
+    })
+}
+
+fn tensor_type(text: &str) -> Result<TensorType, String> {
+    let (pattern, ty) = text.rsplit_once('=').ok_or("expected PATTERN=TYPE")?;
+    TensorType::new(pattern, block_type(ty)?).map_err(|error| error.to_string())
+}
+
+impl Args {
+    fn options(&self) -> Options {
+        let mut options = Options::new(self.ty);
+        options.pure = self.pure;
+        options.allow_requantize = self.allow_requantize;
+        options.leave_output_tensor = self.leave_output_tensor;
+        options.output_tensor_type = self.output_tensor_type;
+        options.token_embedding_type = self.token_embedding_type;
+        options.tensor_types.clone_from(&self.tensor_types);
+        options.overrides.clone_from(&self.overrides);
+        options.keep_tied_output = self.keep_tied_output;
+        options.strict = self.strict;
+        options.threads = self.threads.or(self.nthreads);
+        options.padding = match (self.pad, self.no_pad) {
+            (true, _) => Padding::Always,
+            (_, true) => Padding::Off,
+            _ => Padding::Needed,
+        };
+        options
+    }
+}
+
+pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    check_paths(args)?;
+    let file = FileBytes::open(&args.input)?;
+    let gguf = file.gguf()?;
+    let shown = args.input.display();
+    let fail = |error: QuantizeError| match error {
+        error @ QuantizeError::Requantize { .. } => hinted(
+            anyhow!("{shown}: {error}"),
+            "quantize the F32 or F16 model, or say --allow-requantize",
+        ),
+        error @ QuantizeError::Fallback { .. } => hinted(
+            anyhow!("{shown}: {error}"),
+            "without --strict that is done and named",
+        ),
+        error @ QuantizeError::File { .. } => anyhow::Error::new(error),
+        error => anyhow!("{shown}: {error}"),
+    };
+    let mut quantization = quantize(&[gguf], &args.options()).map_err(fail)?;
+    if let (Some(cause), false) = (quantization.not_padded(), args.quiet) {
+        output::warn(format_args!(
+            "the feed-forward network is not padded: {cause}"
+        ));
+    }
+    let bytes = if args.dry_run {
+        quantization.file_len().map_err(fail)?
+    } else if args.output.as_os_str() == "-" {
+        let mut stdout = io::BufWriter::with_capacity(1 << 18, io::stdout().lock());
+        let written = quantization.write_to(&mut stdout).map_err(fail)?;
+        io::Write::flush(&mut stdout)?;
+        written
+    } else {
+        let overwrite = if args.force {
+            Overwrite::Replace
+        } else {
+            Overwrite::Refuse
+        };
+        quantization
+            .write_file(&args.output, overwrite)
+            .map_err(fail)?
+    };
+    let report = Report {
+        args,
+        quantization: &quantization,
+        bytes_before: file.len() as u64,
+        bytes,
+    };
+    if args.json {
+        output::print_json(&report.json())?;
+    } else if !args.quiet {
+        let text = report.text();
+        if args.output.as_os_str() == "-" {
+            eprint!("{}", anstream::adapter::strip_str(&text));
+        } else {
+            output::print(&text)?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn check_paths(args: &Args) -> anyhow::Result<()> {
+    if args.output.as_os_str() == "-" {
+        if args.json && !args.dry_run {
+            bail!("--json and output - would both write to standard output");
+        }
+        if io::stdout().is_terminal() && !args.dry_run {
+            return Err(hinted(
+                anyhow!("a GGUF is not written to a terminal"),
+                "name a file",
+            ));
+        }
+    } else if same_file(&args.input, &args.output) {
+        bail!(
+            "{}: input and output are the same file",
+            args.output.display()
+        );
+    }
+    Ok(())
+}
+
+/// What was done, to be printed.
+struct Report<'r> {
+    args: &'r Args,
+    quantization: &'r Quantization<'r>,
+    bytes_before: u64,
+    bytes: u64,
+}
+
+impl Report<'_> {
+    fn sums(&self) -> (u64, u64, u64) {
+        let tensors = self.quantization.tensors().iter();
+        tensors.fold((0, 0, 0), |(before, after, elements), tensor| {
+            (
+                before + tensor.bytes_before,
+                after + tensor.bytes,
+                elements + tensor.elements(),
+            )
+        })
+    }
+
+    fn bits_per_weight(&self) -> f64 {
+        let (_, bytes, elements) = self.sums();
+        bytes as f64 * 8.0 / elements.max(1) as f64
+    }
+
+    fn fallbacks(&self) -> impl Iterator<Item = &PlannedTensor> {
+        let tensors = self.quantization.tensors().iter();
+        tensors.filter(|tensor| tensor.instead_of.is_some())
+    }
+
+    fn text(&self) -> String {
+        let mut text = String::new();
+        let aligns = [
+            Align::Left,
+            Align::Right,
+            Align::Left,
+            Align::Left,
+            Align::Right,
+            Align::Left,
+        ];
+        let mut table = Table::new(&aligns).head(&["tensor", "shape", "from", "to", "bytes", ""]);
+        for tensor in self.quantization.tensors() {
+            let mut notes = Vec::new();
+            if tensor.is_padded() {
+                notes.push(format!("padded from {}", shape(&tensor.dims_before)));
+            }
+            if let Some(wanted) = tensor.instead_of {
+                notes.push(format!(
+                    "instead of {wanted}: rows of {}",
+                    tensor.dims_before[0]
+                ));
+            }
+            table.row([
+                printable(tensor.name.as_bytes()),
+                shape(&tensor.dims),
+                tensor.from.to_string(),
+                tensor.to.to_string(),
+                tensor.bytes.to_string(),
+                notes.join(", "),
+            ]);
+        }
+        table.write(&mut text, 0);
+        if let Some((from, to)) = self.quantization.padded() {
+            let _ = writeln!(
+                text,
+                "feed-forward size padded from {from} to {to} with zeros: no result changes"
+            );
+        }
+        if self.quantization.tied() {
+            let _ = writeln!(
+                text,
+                "output.weight left out: it is token_embd.weight once more"
+            );
+        }
+        match self.fallbacks().count() {
+            0 => {}
+            count => {
+                let count = output::counted(count as u64, "fallback");
+                let _ = writeln!(text, "{count} because of the rows' lengths, see above");
+            }
+        }
+        let (before, after, _) = self.sums();
+        let verb = if self.args.dry_run { "would be " } else { "" };
+        let _ = writeln!(
+            text,
+            "{}: {verb}{} bytes, {:.2} bits per weight; tensors {} from {}",
+            self.args.output.display(),
+            self.bytes,
+            self.bits_per_weight(),
+            output::human_bytes(after),
+            output::human_bytes(before),
+        );
+        text
+    }
+
+    fn json(&self) -> Json {
+        let quantization = self.quantization;
+        let (_, _, elements) = self.sums();
+        let tensors: Vec<_> = quantization
+            .tensors()
+            .iter()
+            .map(|tensor| {
+                json!({
+                    "name": tensor.name,
+                    "dims": tensor.dims,
+                    "from": tensor.from.to_string(),
+                    "to": tensor.to.to_string(),
+                    "instead_of": tensor.instead_of.map(|ty| ty.to_string()),
+                    "padded": tensor.is_padded(),
+                    "bytes_before": tensor.bytes_before,
+                    "bytes": tensor.bytes,
+                })
+            })
+            .collect();
+        json!({
+            "schema": 1,
+            "input": shown(&self.args.input),
+            "output": shown(&self.args.output),
+            "type": quantization.file_type().name(),
+            "file_type": quantization.file_type().number(),
+            "pure": self.args.pure,
+            "dry_run": self.args.dry_run,
+            "bytes_before": self.bytes_before,
+            "bytes": self.bytes,
+            "elements": elements,
+            "bits_per_weight": self.bits_per_weight(),
+            "padded": quantization.padded().map(|(from, to)| json!({"from": from, "to": to})),
+            "tied_output_left_out": quantization.tied(),
+            "fallbacks": self.fallbacks().count(),
+            "tensors": tensors,
+        })
+    }
+}
+
+fn shape(dims: &[u64]) -> String {
+    let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
+    dims.join(" x ")
+}
+
+fn shown(path: &Path) -> String {
+    path.display().to_string()
+}
