@@ -67,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "no_pad")]
     pad: bool,
 
-    /// Write output.weight although it is the embeddings once more.
+    /// Write `output.weight` although it is the embeddings once more.
     #[arg(long)]
     keep_tied_output: bool,
 
@@ -75,15 +75,15 @@ pub(crate) struct Args {
     #[arg(long)]
     allow_requantize: bool,
 
-    /// Leave output.weight as it is.
+    /// Leave `output.weight` as it is.
     #[arg(long)]
     leave_output_tensor: bool,
 
-    /// Type of output.weight, or of the embeddings where they are it too.
+    /// Type of `output.weight`, or of the embeddings where they are it too.
     #[arg(long, value_name = "TYPE", value_parser = block_type)]
     output_tensor_type: Option<GgmlType>,
 
-    /// Type of token_embd.weight.
+    /// Type of the embeddings, `token_embd.weight`.
     #[arg(long, value_name = "TYPE", value_parser = block_type)]
     token_embedding_type: Option<GgmlType>,
 
