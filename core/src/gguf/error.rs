@@ -270,10 +270,16 @@ impl core::fmt::Display for ErrorKind {
                 write!(f, "value type {found} does not exist, 0 to 12 do")
             }
             Self::StringLength { found, left } => {
-                write!(f, "string length {found}, but {left} bytes are left")
+                write!(
+                    f,
+                    "string length {found}, but {left} bytes are left: truncated file or corrupted length"
+                )
             }
             Self::ArrayLength { found, left } => {
-                write!(f, "array length {found}, but {left} bytes are left")
+                write!(
+                    f,
+                    "array length {found}, but {left} bytes are left: truncated file or corrupted length"
+                )
             }
             Self::NestedArray => write!(f, "nested array: arrays of arrays are not supported"),
             Self::BoolValue { found } => write!(f, "bool of value {found}, only 0 and 1 are"),

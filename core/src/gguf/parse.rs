@@ -1,5 +1,6 @@
 //! The one door: a linear pass that checks everything later accessors rely on.
 
+use core::hash::Hasher;
 use core::ops::ControlFlow;
 
 use super::{
@@ -200,28 +201,25 @@ fn walk<'a>(
 }
 
 /// Positions are kept in 32 bits in scratch.
-fn position(reader: &Reader<'_>, report: Report<'_>) -> Option<u32> {
-    let position = u32::try_from(reader.at());
-    if position.is_err() {
+fn fits_32_bits(reader: &Reader<'_>, report: Report<'_>) -> Option<()> {
+    if u32::try_from(reader.at()).is_err() {
         tell(report, ErrorKind::MetadataTooLarge, reader.offset())?;
+        return None;
     }
-    position.ok()
+    Some(())
 }
 
 fn metadata(
     gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,
     count: usize,
-    mut scratch: Option<&mut [u32]>,
+    scratch: Option<&mut [u32]>,
     report: Report<'_>,
 ) -> Option<()> {
     let start = *reader;
     for index in 0..count {
         let offset = reader.offset();
-        let position = position(reader, report)?;
-        if let Some(slot) = scratch.as_mut().and_then(|s| s.get_mut(index)) {
-            *slot = position;
-        }
+        fits_32_bits(reader, report)?;
         let key = fatal(report, reader.string("key"))?;
         if key.is_empty() {
             tell(report, ErrorKind::EmptyKey, offset)?;
@@ -297,15 +295,12 @@ fn infos(
     gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,
     count: usize,
-    mut scratch: Option<&mut [u32]>,
+    scratch: Option<&mut [u32]>,
     report: Report<'_>,
 ) -> Option<()> {
     let start = *reader;
     for index in 0..count {
-        let position = position(reader, report)?;
-        if let Some(slot) = scratch.as_mut().and_then(|s| s.get_mut(index)) {
-            *slot = position;
-        }
+        fits_32_bits(reader, report)?;
         let (info, too_many_dims) = fatal(report, TensorInfo::read(reader))?;
         let offset = info.info_offset();
         let name = info.name_bytes();
@@ -388,27 +383,81 @@ fn skip_info<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 
 impl<'a> Names<'a> {
     /// Reports every name that came before, with the place where it came first.
+    ///
+    /// Names are compared by their hashes first: sorting numbers is quick, where sorting names
+    /// leads all over the file. Only where hashes are equal, rare unless somebody meant it, the
+    /// names are looked at.
     fn duplicates(
         &self,
         scratch: Option<&mut [u32]>,
         report: Report<'_>,
         kind: impl Fn(u64) -> ErrorKind,
     ) -> Option<()> {
-        if let Some(positions) = scratch.and_then(|scratch| scratch.get_mut(..self.count)) {
-            let name = |&position: &u32| self.name_at(position);
-            positions.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
-            let mut first = None;
-            for pair in positions.windows(2) {
-                let &[before, after] = pair else { continue };
-                if name(&before) == name(&after) {
-                    let first = *first.get_or_insert(before);
-                    tell(report, kind(first.into()), after.into())?;
-                } else {
-                    first = None;
-                }
-            }
-            return Some(());
+        let Some(slots) = scratch.and_then(|scratch| scratch.get_mut(..self.count)) else {
+            return self.each_with_each(report, kind);
+        };
+        let mut reader = self.start;
+        for slot in slots.iter_mut() {
+            *slot = short_hash((self.next)(&mut reader)?);
         }
+        slots.sort_unstable();
+        let equal = slots.windows(2).filter(|pair| pair.first() == pair.last());
+        let mut shared = [0; 8];
+        let mut count = 0_usize;
+        for hash in equal.filter_map(|pair| pair.first()) {
+            if shared.get(..count)?.last() == Some(hash) {
+                continue;
+            }
+            let Some(slot) = shared.get_mut(count) else {
+                // Many: somebody meant it. Look at all names.
+                return self.sorted_by_name(slots, |_| true, report, kind);
+            };
+            *slot = *hash;
+            count = count.saturating_add(1);
+        }
+        match shared.get(..count) {
+            None | Some([]) => Some(()),
+            Some(shared) => {
+                let suspect = |name: &[u8]| shared.contains(&short_hash(name));
+                self.sorted_by_name(slots, suspect, report, kind)
+            }
+        }
+    }
+
+    /// Reports every name among those that are `suspect` which came before.
+    fn sorted_by_name(
+        &self,
+        slots: &mut [u32],
+        suspect: impl Fn(&[u8]) -> bool,
+        report: Report<'_>,
+        kind: impl Fn(u64) -> ErrorKind,
+    ) -> Option<()> {
+        let mut reader = self.start;
+        let mut count = 0_usize;
+        for _ in 0..self.count {
+            let position = u32::try_from(reader.at()).ok()?;
+            if suspect((self.next)(&mut reader)?) {
+                *slots.get_mut(count)? = position;
+                count = count.saturating_add(1);
+            }
+        }
+        let slots = slots.get_mut(..count)?;
+        let name = |&position: &u32| self.name_at(position);
+        slots.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
+        let mut first = None;
+        for pair in slots.windows(2) {
+            let &[before, after] = pair else { continue };
+            if name(&before) == name(&after) {
+                let first = *first.get_or_insert(before);
+                tell(report, kind(first.into()), after.into())?;
+            } else {
+                first = None;
+            }
+        }
+        Some(())
+    }
+
+    fn each_with_each(&self, report: Report<'_>, kind: impl Fn(u64) -> ErrorKind) -> Option<()> {
         let mut later = self.start;
         for index in 0..self.count {
             let offset = later.offset();
@@ -430,6 +479,14 @@ impl<'a> Names<'a> {
         let mut reader = self.start.moved_to(at);
         reader.string("name").unwrap_or_default()
     }
+}
+
+/// 32 bits of a name's FNV-1a hash.
+fn short_hash(name: &[u8]) -> u32 {
+    let mut hasher = fnv::FnvHasher::default();
+    hasher.write(name);
+    let [a, b, c, d, e, f, g, h] = hasher.finish().to_le_bytes();
+    u32::from_le_bytes([a, b, c, d]) ^ u32::from_le_bytes([e, f, g, h])
 }
 
 /// Checks where the tensors lie: aligned, inside the data, none over another.
@@ -502,6 +559,11 @@ fn overlaps_sorted(gguf: &Gguf<'_>, positions: &mut [u32], report: Report<'_>) -
         let (info, _) = TensorInfo::read(&mut start.moved_to(at)).ok()?;
         extent(&info)
     };
+    let mut reader = start;
+    for position in positions.iter_mut() {
+        *position = u32::try_from(reader.at()).ok()?;
+        skip_info(&mut reader)?;
+    }
     positions.sort_unstable_by_key(|&position| (info_at(position), position));
     let mut furthest: Option<(u64, u32)> = None;
     for &position in positions.iter() {
@@ -649,6 +711,53 @@ mod tests {
             let expected = pairs.map(|(first, at)| (offsets[first], offsets[at]));
             assert_eq!(found, expected);
         }
+    }
+
+    /// Two names whose hashes are equal, and many of each.
+    #[test]
+    fn equal_hashes_are_no_duplicates() {
+        let mut seen = std::collections::HashMap::new();
+        let mut pairs = Vec::new();
+        for number in 0.. {
+            let name = format!("n{number}");
+            if let Some(other) = seen.insert(short_hash(name.as_bytes()), name.clone()) {
+                pairs.push((other, name));
+                if pairs.len() == 2 {
+                    break;
+                }
+            }
+        }
+        let names = |pairs: &[(String, String)], twice: bool| {
+            let mut names: Vec<String> = Vec::new();
+            for (a, b) in pairs {
+                names.extend([a.clone(), b.clone()]);
+            }
+            names.extend(twice.then(|| pairs[0].1.clone()));
+            names
+        };
+        for twice in [false, true] {
+            let names = names(&pairs, twice);
+            let entries: Vec<_> = names.iter().map(|n| (&n[..], Value::U8(0))).collect();
+            let found = fault(&file(&entries, &[], 0));
+            let duplicate = matches!(found, Some(ErrorKind::DuplicateKey { .. }));
+            assert_eq!(duplicate, twice, "{found:?}");
+        }
+    }
+
+    #[test]
+    fn many_duplicates_are_all_reported() {
+        let names: Vec<String> = (0..60).map(|n| format!("key.{}", n % 20)).collect();
+        let entries: Vec<_> = names.iter().map(|n| (&n[..], Value::U8(0))).collect();
+        let bytes = file(&entries, &[], 0);
+        let mut count = 0;
+        let mut scratch = vec![0; 60];
+        let gguf = Gguf::check(&bytes, &mut scratch, &mut |error| {
+            assert!(matches!(error.kind, ErrorKind::DuplicateKey { .. }));
+            count += 1;
+            ControlFlow::Continue(())
+        });
+        assert!(gguf.is_some());
+        assert_eq!(count, 40);
     }
 
     #[test]

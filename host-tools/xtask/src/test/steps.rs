@@ -76,6 +76,8 @@ const PORTABLE_TESTS: &[&str] = &["parser_cases", "sampler_cases", "tokenizer_go
 const TOO_LONG_FOR_MIRI: &[&str] = &[
     // A thousand names, each compared with each.
     "gguf::parse::tests::scratch_is_asked_for_by_name",
+    // Looks for names with equal hashes among some hundred thousand.
+    "gguf::parse::tests::equal_hashes_are_no_duplicates",
     // All numbers of 16 bits, and a million of 32. There is no pointer in them.
     "quant::bf16::tests",
     "quant::f16::tests",
