@@ -77,7 +77,7 @@ pub enum Error {
     },
     /// The journal of an unfinished merge cannot be followed.
     Journal {
-        /// The journal.
+        /// The journal, or the shard that does not fit it.
         path: PathBuf,
         /// Why.
         cause: JournalFault,
@@ -121,11 +121,8 @@ pub enum JournalFault {
         /// The file.
         output: PathBuf,
     },
-    /// A shard that is still to be merged is not the one that was there at the beginning.
-    ShardChanged {
-        /// The shard.
-        shard: PathBuf,
-    },
+    /// This shard, which is still to be merged, is not the one that was there at the beginning.
+    ShardChanged,
 }
 
 impl Error {
@@ -263,11 +260,9 @@ impl fmt::Display for JournalFault {
                 "{}, which held what has been merged, is gone",
                 output.display()
             ),
-            Self::ShardChanged { shard } => write!(
-                f,
-                "{} is not the shard that was there when the merge began",
-                shard.display()
-            ),
+            Self::ShardChanged => {
+                write!(f, "is not the shard that was there when the merge began")
+            }
         }
     }
 }

@@ -437,9 +437,7 @@ impl Source {
         let alike = |(a, b): (&Tensor, &Tensor)| a.is_like(b);
         let same = tensors.len() == expected.len() && tensors.iter().zip(expected).all(alike);
         if !same || bytes.len() as u64 != entry.bytes {
-            let shard = path.to_owned();
-            let journal = JournalFault::ShardChanged { shard };
-            return Err(Error::journal(path, journal));
+            return Err(Error::journal(path, JournalFault::ShardChanged));
         }
         Ok(Self {
             path: path.to_owned(),

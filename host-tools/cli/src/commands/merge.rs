@@ -183,7 +183,7 @@ fn delete(args: &Args, peak_bytes: Option<u64>) -> anyhow::Result<Report> {
         },
     );
     let merged = merged.map_err(|error| {
-        if is_unfinished(&args.output) && !matches!(error, Error::Busy { .. }) {
+        if is_unfinished(&args.output) && matches!(error, Error::File(_)) {
             let hint = "nothing is lost: the same command goes on from here";
             return hinted(error, hint);
         }
