@@ -1,6 +1,7 @@
 //! `cargo xtask bench`: measurements, each beside what others need for the same.
 
 mod convert;
+mod edit;
 mod measure;
 mod shards;
 
@@ -16,6 +17,8 @@ pub(crate) enum Bench {
     Gguf,
     /// Time and memory of a conversion, beside a copy of the same file.
     Convert,
+    /// Time and memory of looking at a file of 10 GiB and changing its metadata.
+    Edit,
     /// Time and memory of splitting and merging, beside a copy of the same file.
     Shards(shards::Args),
 }
@@ -27,6 +30,7 @@ pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
             run_command(&mut cargo(words))?;
         }
         Bench::Convert => return convert::run(),
+        Bench::Edit => return edit::run(),
         Bench::Shards(args) => return shards::run(args),
     }
     Ok(ExitCode::SUCCESS)
