@@ -48,6 +48,7 @@ mod neon;
 mod operations;
 mod rows;
 mod scalar;
+mod self_test;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]
@@ -55,3 +56,4 @@ mod x86;
 
 pub use attention::{AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries, ints_len, scores_len};
 pub use backend::Backend;
+pub use self_test::{SelfTestError, self_test};

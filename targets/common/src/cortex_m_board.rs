@@ -1,0 +1,90 @@
+//! A Cortex-M with semihosting, and SysTick as the counter.
+
+use core::mem::MaybeUninit;
+
+use cortex_m::Peripherals;
+use cortex_m::peripheral::SYST;
+use cortex_m::peripheral::syst::SystClkSource;
+
+use crate::{Board, Semihosted, Stack};
+
+/// A Cortex-M whose console is a debugger, or QEMU.
+#[allow(missing_debug_implementations)] // The register block has none.
+pub struct CortexM {
+    console: Semihosted,
+    stack: Stack,
+    systick: SYST,
+    ticks: u64,
+    last: u32,
+    instructions_in_100_ticks: u64,
+}
+
+impl CortexM {
+    /// Starts the counter. `None` if no debugger answers, or this was called before.
+    ///
+    /// QEMU's SysTick runs with the board's clock while instructions take a fixed time, so many
+    /// instructions are one tick.
+    #[must_use]
+    pub fn new(stack: Stack, instructions_in_100_ticks: u64) -> Option<Self> {
+        let mut systick = Peripherals::take()?.SYST;
+        systick.set_clock_source(SystClkSource::Core);
+        systick.set_reload(0x00ff_ffff);
+        systick.clear_current();
+        systick.enable_counter();
+        Some(Self {
+            console: Semihosted::new()?,
+            stack,
+            systick,
+            ticks: 0,
+            last: 0,
+            instructions_in_100_ticks,
+        })
+    }
+}
+
+impl Board for CortexM {
+    type Console = Semihosted;
+
+    fn console(&mut self) -> &mut Semihosted {
+        &mut self.console
+    }
+
+    /// Right as long as it is called once in 2^24 ticks.
+    fn instructions(&mut self) -> u64 {
+        // It counts down, from 2^24 - 1 again after 0.
+        let now = 0x00ff_ffff - self.systick.cvr.read();
+        self.ticks += u64::from(now.wrapping_sub(self.last) & 0x00ff_ffff);
+        self.last = now;
+        self.ticks * self.instructions_in_100_ticks / 100
+    }
+
+    fn stack(&self) -> Stack {
+        self.stack
+    }
+
+    fn command_line(&mut self, buffer: &'static mut [MaybeUninit<u8>]) -> &'static [u8] {
+        self.console.command_line(buffer)
+    }
+}
+
+/// A fault ends the program.
+#[cortex_m_rt::exception]
+unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
+    if let Some(mut console) = Semihosted::new() {
+        let pc = frame.pc();
+        crate::program::say(&mut console, format_args!("smidgen: fault at {pc:#010x}\n"));
+    }
+    semihosting::process::exit(102)
+}
+
+/// The stack of cortex-m-rt, which has painted it.
+#[must_use]
+pub fn painted_stack() -> Stack {
+    unsafe extern "C" {
+        static _stack_end: u32;
+        static _stack_start: u32;
+    }
+    // SAFETY: these symbols of the linker script bound the part of RAM that nothing else is in, and
+    // cortex-m-rt's feature `paint-stack` has filled it.
+    unsafe { Stack::new(&raw const _stack_end, &raw const _stack_start) }
+}

@@ -1,0 +1,66 @@
+//! Why a program could not do what it was asked to.
+
+use core::fmt;
+
+use smidgen_core::gguf;
+use smidgen_core::kernels::SelfTestError;
+use smidgen_core::model::ModelError;
+use smidgen_core::sampler::{SampleError, SettingsError};
+use smidgen_core::session::SessionError;
+use smidgen_core::tokenizer::{EncodeError, NoSuchToken, VocabularyError};
+
+use crate::RequestError;
+
+macro_rules! failures {
+    ($($(#[$doc:meta])* $name:ident($error:ty),)*) => {
+        /// Why a program could not do what it was asked to.
+        #[derive(Clone, Copy, Debug)]
+        #[non_exhaustive]
+        pub enum Failure {
+            $($(#[$doc])* $name($error),)*
+            /// The command line is not UTF-8.
+            CommandLine,
+            /// The linked model is not what was linked.
+            Checksum,
+        }
+
+        $(impl From<$error> for Failure {
+            fn from(error: $error) -> Self {
+                Self::$name(error)
+            }
+        })*
+
+        impl fmt::Display for Failure {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                match self {
+                    $(Self::$name(error) => error.fmt(f),)*
+                    Self::CommandLine => f.write_str("the command line is not UTF-8"),
+                    Self::Checksum => f.write_str("the model differs from the one that was linked"),
+                }
+            }
+        }
+    };
+}
+
+failures! {
+    /// The bytes are no GGUF file.
+    Gguf(gguf::Error),
+    /// They hold no model that can be run.
+    Model(ModelError<'static>),
+    /// They hold no vocabulary that can be used.
+    Vocabulary(VocabularyError),
+    /// The prompt cannot be encoded.
+    Encode(EncodeError),
+    /// The session cannot be made or go on.
+    Session(SessionError),
+    /// The settings make no sense.
+    Settings(SettingsError),
+    /// No token can be chosen.
+    Sample(SampleError),
+    /// The sampler chose a token that is not there.
+    Token(NoSuchToken),
+    /// A back end gives other bits than the scalar one.
+    Kernels(SelfTestError),
+    /// The command line is not understood.
+    Request(RequestError<'static>),
+}

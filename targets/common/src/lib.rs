@@ -1,0 +1,41 @@
+//! What the firmware of all boards shares.
+//!
+//! A board's package holds start-up and memory map. It hands a [`Board`], the linked model and its
+//! memory to one of the programs: [`story`], [`self_test`] or [`bench`].
+#![no_std]
+
+mod board;
+mod failure;
+mod linked;
+mod memory;
+mod panic;
+mod program;
+mod request;
+mod stack;
+
+mod bench;
+#[cfg(target_arch = "arm")]
+mod cortex_m_board;
+mod self_test;
+mod semihosted;
+mod story;
+
+pub use bench::bench;
+pub use board::Board;
+#[cfg(target_arch = "arm")]
+pub use cortex_m_board::{CortexM, painted_stack};
+pub use failure::Failure;
+pub use linked::{Aligned, Linked};
+pub use memory::{KvF16, KvF32, KvQ8, Memory, Work};
+pub use program::{Program, run};
+pub use request::{Request, RequestError};
+pub use self_test::self_test;
+pub use semihosted::{Closed, Semihosted};
+pub use stack::{PAINT, Stack};
+pub use story::story;
+// For the code that `linked_model` generates.
+pub use smidgen_core::kv_cache::KvType;
+pub use smidgen_core::model::Layer;
+pub use smidgen_core::session::SessionOptions;
+pub use semihosting::process::exit;
+pub use static_cell::ConstStaticCell;

@@ -1,0 +1,120 @@
+//! What a program is asked to do, in words: the flags of `smidgen run`.
+
+use core::fmt;
+
+use smidgen_core::kernels::Backend;
+use smidgen_core::sampler::SamplerSettings;
+
+/// What a program is asked to do.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// What the story begins with (`-p`, which takes the rest of the line).
+    pub prompt: &'a str,
+    /// Tokens of the story (`-n`).
+    pub tokens: usize,
+    /// How they are chosen (`--temp`, `--top-p`).
+    pub settings: SamplerSettings,
+    /// Determines the draws (`--seed`).
+    pub seed: u64,
+    /// The instructions to use (`--backend`).
+    pub backend: Backend,
+    /// Whether to print the hash of the logits (`--logits-hash`).
+    pub logits_hash: bool,
+}
+
+/// A word that is not understood.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RequestError<'a> {
+    /// The flag.
+    pub flag: &'a str,
+    /// What came after it.
+    pub value: &'a str,
+}
+
+impl fmt::Display for RequestError<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "cannot do `{} {}`", self.flag, self.value)
+    }
+}
+
+impl Default for Request<'_> {
+    fn default() -> Self {
+        Self {
+            prompt: "Once upon a time",
+            tokens: 256,
+            settings: SamplerSettings::GREEDY,
+            seed: 1,
+            backend: Backend::best(),
+            logits_hash: false,
+        }
+    }
+}
+
+impl<'a> Request<'a> {
+    /// Reads flags and their values, apart by single spaces, behind the program's name.
+    ///
+    /// # Errors
+    /// The first flag that is unknown, or has a value that it cannot take.
+    pub fn parse(line: &'a str) -> Result<Self, RequestError<'a>> {
+        let mut request = Self::default();
+        let mut rest = after_space(line).1;
+        while !rest.is_empty() {
+            let (flag, behind) = after_space(rest);
+            if flag == "-p" {
+                request.prompt = behind;
+                break;
+            }
+            if flag == "--logits-hash" {
+                request.logits_hash = true;
+                rest = behind;
+                continue;
+            }
+            let (value, behind) = after_space(behind);
+            request
+                .set(flag, value)
+                .ok_or(RequestError { flag, value })?;
+            rest = behind;
+        }
+        Ok(request)
+    }
+
+    fn set(&mut self, flag: &str, value: &str) -> Option<()> {
+        match flag {
+            "-n" => self.tokens = value.parse().ok()?,
+            "--seed" => self.seed = value.parse().ok()?,
+            "--temp" => self.settings.temperature = decimal(value)?,
+            "--top-p" => self.settings.top_p = decimal(value)?,
+            "--backend" => self.backend = Backend::from_name(value)?,
+            _ => return None,
+        }
+        Some(())
+    }
+}
+
+/// The first word, and what comes after the space behind it.
+fn after_space(text: &str) -> (&str, &str) {
+    text.split_once(' ').unwrap_or((text, ""))
+}
+
+/// A number such as `0.8`, of at most seven digits. It is rounded once, as when parsed by the
+/// standard library, whose way takes some kilobytes.
+fn decimal(text: &str) -> Option<f32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
+    if whole.len() + fraction.len() > 7 {
+        return None;
+    }
+    let mut digits = 0_u32;
+    let mut power = 1_u32;
+    for digit in whole.bytes().chain(fraction.bytes()) {
+        digits = digits * 10 + u32::from(digit.wrapping_sub(b'0'));
+        if !digit.is_ascii_digit() {
+            return None;
+        }
+    }
+    for _ in fraction.bytes() {
+        power *= 10;
+    }
+    // Both are below 2^24, so that they are exact.
+    #[allow(clippy::cast_precision_loss)]
+    (digits < 1 << 24).then_some(digits as f32 / power as f32)
+}

@@ -1,0 +1,43 @@
+//! How deep the stack has been: start-up paints it, and what is still painted was never used.
+
+/// The word that unused stack is filled with.
+pub const PAINT: u32 = 0xcccc_cccc;
+
+/// The memory of the stack, which grows down from its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Stack {
+    lowest: *const u32,
+    end: *const u32,
+}
+
+impl Stack {
+    /// The stack between two addresses.
+    ///
+    /// # Safety
+    /// They are the bounds of readable memory, which start-up has painted and nothing but the stack
+    /// of this processor uses.
+    #[must_use]
+    pub const unsafe fn new(lowest: *const u32, end: *const u32) -> Self {
+        Self { lowest, end }
+    }
+
+    /// The most bytes that have been in use.
+    #[must_use]
+    pub fn high_water(&self) -> usize {
+        let mut at = self.lowest;
+        // SAFETY: `at` stays inside the memory that `new` was given. The words below the stack
+        // pointer belong to no object, hence the volatile reads.
+        unsafe {
+            while at < self.end && at.read_volatile() == PAINT {
+                at = at.add(1);
+            }
+        }
+        self.end.addr() - at.addr()
+    }
+
+    /// Bytes that there are.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        self.end.addr() - self.lowest.addr()
+    }
+}

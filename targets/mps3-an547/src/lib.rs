@@ -1,0 +1,25 @@
+//! Smidgen on Arm's MPS3 board with image AN547, a Cortex-M55.
+#![no_std]
+
+use smidgen_firmware::{CortexM, Layer, Program, painted_stack};
+
+/// The linked model and its memory.
+mod model {
+    include!(concat!(env!("OUT_DIR"), "/model.rs"));
+}
+
+/// 31.25 ns at 32 MHz; under QEMU an instruction takes one.
+const INSTRUCTIONS_IN_100_TICKS: u64 = 3_125;
+
+/// Runs a program and exits with its status.
+pub fn start(program: Program<CortexM>) -> ! {
+    let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
+        Some(mut board) => {
+            let mut layers = [Layer::EMPTY; model::LAYERS];
+            let memory = model::memory(&mut layers);
+            smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
+        }
+        None => 2,
+    };
+    smidgen_firmware::exit(status)
+}
