@@ -1,6 +1,8 @@
 //! The choice of an instruction set.
 #![allow(unsafe_code)] // To call what needs an instruction set.
 
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::dsp;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::neon;
 use super::scalar;
@@ -30,6 +32,8 @@ pub(super) enum Kind {
     /// Made only where the dot product extension was found.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Dotprod,
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    Dsp,
 }
 
 /// How many numbers a product has, checked against the lengths of all slices.
@@ -157,6 +161,8 @@ impl Backend {
             Some(Kind::Neon),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             has_dotprod().then_some(Kind::Dotprod),
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            Some(Kind::Dsp),
         ];
         found.into_iter().flatten().map(Self)
     }
@@ -174,6 +180,8 @@ impl Backend {
             Kind::Neon => "neon",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Dotprod => "dotprod",
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            Kind::Dsp => "dsp",
         }
     }
 
@@ -194,6 +202,8 @@ impl Backend {
             Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8(x, out),
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            Kind::Dsp => scalar::quantize_q8(x, out),
         }
     }
 
@@ -208,6 +218,8 @@ impl Backend {
             Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8k(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8k(x, out),
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            Kind::Dsp => scalar::quantize_q8k(x, out),
         }
     }
 
@@ -253,6 +265,10 @@ impl Backend {
             Kind::Dotprod => unsafe {
                 neon::matmul::<neon::Dotprod>(ty, weights, shape, x, out);
             },
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            // SAFETY: whoever turned the feature on says that the instructions are there, and the
+            // shape is that of the slices.
+            Kind::Dsp => unsafe { dsp::matmul(ty, weights, shape, x, out) },
         }
     }
 }

@@ -37,6 +37,8 @@
 
 mod attention;
 mod backend;
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+mod dsp;
 #[cfg(any(
     target_arch = "x86_64",
     all(target_arch = "aarch64", target_feature = "neon")

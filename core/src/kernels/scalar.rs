@@ -122,7 +122,7 @@ fn dot_32<T: Block32<BYTES>, const BYTES: usize>(row: &[u8], x: &[Q8Act]) -> f32
     let (blocks, _) = row.as_chunks::<BYTES>();
     for (block, x) in blocks.iter().zip(x) {
         let Unpacked32 { d, m, qs } = T::unpack(block);
-        let products = qs.iter().zip(x.qs()).map(|(&q, &x)| product(q, x));
+        let products = qs.iter().zip(x.quants()).map(|(&q, x)| i32::from(q) * x);
         let isum: i32 = products.sum();
         let scaled = (d * x.d) * to_f32(isum);
         acc += if T::HAS_MIN {

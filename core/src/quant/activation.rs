@@ -13,7 +13,46 @@ pub struct Q8Act {
     pub d: f32,
     /// Sum of the quants.
     pub sum: i32,
-    qs: [i8; 32],
+    qs: Stored,
+}
+
+/// The quants as the kernels of this target read them: in order.
+#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+type Stored = [i8; 32];
+
+#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+#[inline(always)]
+fn store(qs: [i8; 32]) -> Stored {
+    qs
+}
+
+/// Where quant `i` is stored.
+#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+#[inline(always)]
+fn place(i: usize) -> usize {
+    i
+}
+
+/// The quants as the kernels of this target read them: as pairs of halfwords in the order in which
+/// SXTB16 takes four bytes apart, 0 and 2, 1 and 3.
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+type Stored = [i16; 32];
+
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[inline(always)]
+fn store(qs: [i8; 32]) -> Stored {
+    core::array::from_fn(|at| i16::from(qs[place(at)]))
+}
+
+/// Where quant `i` is stored; the exchange of the middle two of four is its own inverse.
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[inline(always)]
+fn place(i: usize) -> usize {
+    match i & 3 {
+        1 => i + 1,
+        2 => i - 1,
+        _ => i,
+    }
 }
 
 impl Q8Act {
@@ -32,6 +71,7 @@ impl Q8Act {
     pub fn new(d: f32, qs: [i8; 32]) -> Self {
         let qs = qs.map(|q| q.max(-127));
         let sum = qs.iter().map(|&q| i32::from(q)).sum();
+        let qs = store(qs);
         Self { d, sum, qs }
     }
 
@@ -49,10 +89,20 @@ impl Q8Act {
     #[inline]
     #[must_use]
     pub fn get(&self, i: usize) -> i32 {
-        self.qs.get(i).map_or(0, |&q| i32::from(q))
+        self.qs.get(place(i)).map_or(0, |&q| i32::from(q))
     }
 
     /// The quants in order.
+    #[inline(always)]
+    pub(crate) fn quants(&self) -> impl Iterator<Item = i32> + '_ {
+        (0..Self::LEN).map(|i| i32::from(self.qs[place(i)]))
+    }
+
+    /// The quants in order, where they are stored so.
+    #[cfg(any(
+        target_arch = "x86_64",
+        all(target_arch = "aarch64", target_feature = "neon")
+    ))]
     #[inline(always)]
     pub(crate) fn qs(&self) -> &[i8; 32] {
         &self.qs
