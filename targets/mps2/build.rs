@@ -20,8 +20,5 @@ fn main() {
         }
     };
     linked_model::link(BYTES, STACK);
-    linked_model::cortex_m_memory(&[
-        ("FLASH", code, BYTES),
-        ("RAM", ram, BYTES),
-    ]);
+    linked_model::cortex_m_memory(&[("FLASH", code, BYTES), ("RAM", ram, BYTES)]);
 }

@@ -1,6 +1,6 @@
 //! A back end against the scalar one, on the chip itself and without a heap.
 
-use super::{AttentionScratch, Backend, Q8Rows, Queries};
+use super::{AttentionScratch, Backend, Q8Rows, Queries, ints_len, scores_len};
 use crate::gguf::GgmlType;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
 
@@ -240,14 +240,15 @@ impl SelfTest {
         let queries = Queries {
             q: &q[..2 * head_dim],
             head_dim,
+            positions,
             scale: 0.25,
         };
         let run = |backend: Backend| {
             let mut out = [0.0; 2 * HEAD];
-            let mut scores = [0.0; POSITIONS];
-            let mut ints = [0; POSITIONS + HEAD];
+            let mut scores = [0.0; scores_len(POSITIONS)];
+            let mut ints = [0; ints_len(POSITIONS, HEAD)];
             let scratch = AttentionScratch {
-                scores: &mut scores[..positions],
+                scores: &mut scores,
                 ints: &mut ints,
             };
             backend.attend_q8(queries, keys, values, scratch, &mut out[..2 * head_dim]);

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 
+use crate::boards;
 use crate::process::{cargo, run as run_command};
 
 #[derive(Debug, clap::Subcommand)]
@@ -21,6 +22,8 @@ pub(crate) enum Bench {
     Edit,
     /// Time and memory of splitting and merging, beside a copy of the same file.
     Shards(shards::Args),
+    /// Instructions of a step on every board; writes `targets/BENCH.md`.
+    Boards(boards::BenchArgs),
 }
 
 pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
@@ -32,6 +35,7 @@ pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
         Bench::Convert => return convert::run(),
         Bench::Edit => return edit::run(),
         Bench::Shards(args) => return shards::run(args),
+        Bench::Boards(args) => return boards::bench(args),
     }
     Ok(ExitCode::SUCCESS)
 }

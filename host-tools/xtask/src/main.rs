@@ -1,10 +1,10 @@
 //! Set-up, tests, benchmarks and boards of this repository: `cargo xtask`.
 
 mod bench;
+mod boards;
 mod build;
 mod demo;
 mod doctor;
-mod firmware;
 mod fuzz;
 mod needs;
 mod packages;
@@ -38,6 +38,12 @@ enum Command {
     Demo,
     /// Feed the parsers with mutated files (needs a nightly toolchain).
     Fuzz(fuzz::Args),
+    /// Tell a story on a board, in QEMU.
+    Run(boards::RunArgs),
+    /// Test the firmware of the boards, in QEMU.
+    TestBoards(boards::TestArgs),
+    /// List flash and RAM of a board's firmware by part.
+    Size(boards::SizeArgs),
     /// Measure one thing, beside what others need for it.
     #[command(subcommand)]
     Bench(bench::Bench),
@@ -50,6 +56,9 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Demo => demo::run(),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Run(args) => boards::run(&args),
+        Command::TestBoards(args) => boards::test(&args),
+        Command::Size(args) => boards::size(&args),
         Command::Bench(which) => bench::run(&which),
     };
     match done {

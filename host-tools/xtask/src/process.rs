@@ -84,35 +84,48 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
     Ok(())
 }
 
-/// As [`run`], but ends the command after `limit`.
+/// What `command` prints, to stdout and then to stderr. It is ended after `limit`.
 ///
 /// # Errors
-/// As [`run`]; and the command was still running after `limit`.
-pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
-    eprintln!("$ {}", shown(command));
+/// It cannot be started, did not end by itself, or not with 0; with what it printed.
+pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
         .spawn()
         .with_context(|| format!("cannot start `{}`", command.get_program().display()))?;
-    loop {
-        if let Some(status) = child.try_wait()? {
-            if !status.success() {
-                bail!("`{}`: {status}", shown(command));
+    let out = child.stdout.take().context("no stdout")?;
+    let err = child.stderr.take().context("no stderr")?;
+    std::thread::scope(|scope| {
+        let out = scope.spawn(|| read_all(out));
+        let err = scope.spawn(|| read_all(err));
+        let status = loop {
+            if let Some(status) = child.try_wait()? {
+                break Some(status);
             }
-            return Ok(());
+            if start.elapsed() > limit {
+                child.kill()?;
+                child.wait()?;
+                break None;
+            }
+            std::thread::sleep(Duration::from_millis(20));
+        };
+        let text = out.join().unwrap_or_default() + &err.join().unwrap_or_default();
+        match status {
+            Some(status) if status.success() => Ok(text),
+            Some(status) => bail!("{status}\n{text}"),
+            None => bail!("still running after {} s\n{text}", limit.as_secs()),
         }
-        if start.elapsed() > limit {
-            child.kill()?;
-            child.wait()?;
-            bail!(
-                "`{}`: still running after {} s",
-                shown(command),
-                limit.as_secs()
-            );
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    })
+}
+
+/// Everything up to the end, or to an error.
+fn read_all(mut from: impl std::io::Read) -> String {
+    let mut bytes = Vec::new();
+    let _ = from.read_to_end(&mut bytes);
+    String::from_utf8_lossy(&bytes).into_owned()
 }
 
 /// What `command` prints to stdout, run without a word.
@@ -173,7 +186,7 @@ mod tests {
     #[cfg(unix)]
     fn a_command_that_does_not_end_is_ended() {
         let mut sleep = command("sleep", ["60"]);
-        let error = run_within(&mut sleep, Duration::from_millis(50)).unwrap_err();
+        let error = output_within(&mut sleep, Duration::from_millis(50)).unwrap_err();
         assert!(error.to_string().contains("still running"), "{error}");
     }
 

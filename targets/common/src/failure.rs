@@ -6,8 +6,8 @@ use smidgen_core::gguf;
 use smidgen_core::kernels::SelfTestError;
 use smidgen_core::model::ModelError;
 use smidgen_core::sampler::{SampleError, SettingsError};
-use smidgen_core::session::SessionError;
-use smidgen_core::tokenizer::{EncodeError, NoSuchToken, VocabularyError};
+use smidgen_core::session::{GenerateError, SessionError};
+use smidgen_core::tokenizer::VocabularyError;
 
 use crate::RequestError;
 
@@ -49,16 +49,14 @@ failures! {
     Model(ModelError<'static>),
     /// They hold no vocabulary that can be used.
     Vocabulary(VocabularyError),
-    /// The prompt cannot be encoded.
-    Encode(EncodeError),
     /// The session cannot be made or go on.
     Session(SessionError),
+    /// No text can be generated.
+    Generate(GenerateError),
     /// The settings make no sense.
     Settings(SettingsError),
     /// No token can be chosen.
     Sample(SampleError),
-    /// The sampler chose a token that is not there.
-    Token(NoSuchToken),
     /// A back end gives other bits than the scalar one.
     Kernels(SelfTestError),
     /// The command line is not understood.

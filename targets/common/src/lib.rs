@@ -34,8 +34,8 @@ pub use semihosted::{Closed, Semihosted};
 pub use stack::{PAINT, Stack};
 pub use story::story;
 // For the code that `linked_model` generates.
+pub use semihosting::process::exit;
 pub use smidgen_core::kv_cache::KvType;
 pub use smidgen_core::model::Layer;
 pub use smidgen_core::session::SessionOptions;
-pub use semihosting::process::exit;
 pub use static_cell::ConstStaticCell;

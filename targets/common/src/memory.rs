@@ -18,6 +18,8 @@ pub struct Memory<'l> {
     pub index: &'static mut [u32],
     /// For the prompt while it is encoded.
     pub scratch: &'static mut [u32],
+    /// For the tokens of the prompt.
+    pub ids: &'static mut [u32],
     /// For the command line.
     pub command_line: &'static mut [MaybeUninit<u8>],
 }
@@ -32,6 +34,7 @@ pub struct Work<
     const STEPS: usize,
     const INDEX: usize,
     const SCRATCH: usize,
+    const IDS: usize,
     const LINE: usize,
 > {
     floats: [f32; FLOATS],
@@ -41,6 +44,7 @@ pub struct Work<
     steps: [u64; STEPS],
     index: [u32; INDEX],
     scratch: [u32; SCRATCH],
+    ids: [u32; IDS],
     command_line: [MaybeUninit<u8>; LINE],
 }
 
@@ -52,8 +56,9 @@ impl<
     const STEPS: usize,
     const INDEX: usize,
     const SCRATCH: usize,
+    const IDS: usize,
     const LINE: usize,
-> Work<FLOATS, Q8, Q8K, INTS, STEPS, INDEX, SCRATCH, LINE>
+> Work<FLOATS, Q8, Q8K, INTS, STEPS, INDEX, SCRATCH, IDS, LINE>
 {
     /// All zero.
     pub const ZERO: Self = Self {
@@ -64,6 +69,7 @@ impl<
         steps: [0; STEPS],
         index: [0; INDEX],
         scratch: [0; SCRATCH],
+        ids: [0; IDS],
         command_line: [const { MaybeUninit::new(0) }; LINE],
     };
 
@@ -85,6 +91,7 @@ impl<
             layers,
             index: &mut self.index,
             scratch: &mut self.scratch,
+            ids: &mut self.ids,
             command_line: &mut self.command_line,
         }
     }

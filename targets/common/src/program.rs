@@ -10,7 +10,12 @@ use crate::{Board, Failure, Linked, Memory, Request};
 pub type Program<B> = fn(&mut B, &Linked, Memory<'_>, &Request<'static>) -> Result<(), Failure>;
 
 /// Runs a program; the answer is the exit status, 0 or 1. Of a failure it says why.
-pub fn run<B: Board>(board: &mut B, linked: &Linked, memory: Memory<'_>, program: Program<B>) -> i32 {
+pub fn run<B: Board>(
+    board: &mut B,
+    linked: &Linked,
+    memory: Memory<'_>,
+    program: Program<B>,
+) -> i32 {
     let Err(failure) = run_as_asked(board, linked, memory, program) else {
         return 0;
     };

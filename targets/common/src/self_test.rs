@@ -18,7 +18,10 @@ pub fn self_test<B: Board>(
     if !linked.is_intact() {
         return Err(Failure::Checksum);
     }
-    say(board.console(), format_args!("model: {:016x}\n", linked.checksum));
+    say(
+        board.console(),
+        format_args!("model: {:016x}\n", linked.checksum),
+    );
     for backend in Backend::available() {
         let cases = kernels(backend)?;
         say(

@@ -1,12 +1,14 @@
 //! The program that tells a story.
 
+use core::ops::ControlFlow;
+
 use embedded_io::Write as _;
 use smidgen_core::LogitsHash;
 use smidgen_core::gguf::Gguf;
 use smidgen_core::model::Model;
 use smidgen_core::sampler::Sampler;
-use smidgen_core::session::Session;
-use smidgen_core::tokenizer::{Decoder, Vocabulary};
+use smidgen_core::session::{GenerateOptions, Generator, GeneratorBuffers, Prompt, Session};
+use smidgen_core::tokenizer::Vocabulary;
 
 use crate::program::say;
 use crate::{Board, Failure, Linked, Memory, Request};
@@ -27,43 +29,46 @@ pub fn story<B: Board>(
     let session = Session::new(&model, linked.options, memory.buffers)?;
     let mut session = session.with_backend(request.backend);
     let mut sampler = Sampler::new(request.settings, request.seed)?;
-    let mut decoder = Decoder::new();
+    let buffers = GeneratorBuffers {
+        ids: memory.ids,
+        scratch: memory.scratch,
+        ..GeneratorBuffers::default()
+    };
     let mut hash = LogitsHash::new();
-
-    let options = vocabulary.encode_options();
+    let mut hashed = 0_usize;
+    let mut mask = |logits: &mut [f32]| {
+        if request.logits_hash {
+            hash.update(logits);
+            hashed += 1;
+        }
+    };
+    let options = GenerateOptions {
+        max_new_tokens: request.tokens,
+        echo: true,
+        ..GenerateOptions::default()
+    };
+    let prompt = Prompt::Text(request.prompt.as_bytes());
     let console = board.console();
-    let mut done: Result<(), Failure> = Ok(());
-    let prompt = request.prompt.as_bytes();
-    vocabulary.encode(prompt, options, memory.scratch, &mut |id| {
-        let show = &mut |text: &[u8]| drop(console.write_all(text));
-        if done.is_ok() {
-            done = session.step(id).map(drop).map_err(Failure::from);
-        }
-        if done.is_ok() {
-            done = decoder.push(&vocabulary, id, show).map_err(Failure::from);
-        }
-    })?;
-    done?;
-    for _ in 0..request.tokens {
-        hash.update(session.logits()?);
-        let id = sampler.sample(session.logits_mut()?, &[], &mut [])?;
-        if Some(id) == vocabulary.eos() || Some(id) == vocabulary.bos() {
-            break;
-        }
-        decoder.push(&vocabulary, id, &mut |text| {
-            let _ = console.write_all(text);
-        })?;
-        session.step(id)?;
-    }
-    decoder.finish(&mut |text| {
-        let _ = console.write_all(text);
-    });
+    let mut sink = |text: &[u8]| match console.write_all(text) {
+        Ok(()) => ControlFlow::Continue(()),
+        Err(_) => ControlFlow::Break(()),
+    };
+    Generator::new(&vocabulary, &mut sampler, buffers)
+        .with_mask(&mut mask)
+        .generate(&mut session, prompt, &options, &mut sink)?;
     say(console, format_args!("\n"));
     if request.logits_hash {
-        say(console, format_args!("logits-hash: {:016x}\n", hash.value()));
+        let hash = hash.value();
+        say(
+            console,
+            format_args!("logits hash: {hash:016x} ({hashed} positions)\n"),
+        );
     }
     let stack = board.stack();
     let (used, size) = (stack.high_water(), stack.size());
-    say(board.console(), format_args!("stack: {used} of {size} bytes\n"));
+    say(
+        board.console(),
+        format_args!("stack: {used} of {size} bytes\n"),
+    );
     Ok(())
 }

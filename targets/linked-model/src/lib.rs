@@ -4,7 +4,7 @@
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `SMIDGEN_MODEL` | the GGUF file | none |
-//! | `SMIDGEN_KV` | how keys and values are stored: `f32`, `f16`, `q8`, `q8-row` | `q8` |
+//! | `SMIDGEN_KV` | how keys and values are stored: `f32`, `f16`, `q8`, `q8row` | `q8` |
 //! | `SMIDGEN_WINDOW` | positions that are kept | 256, or the model's context if that is less |
 //! | `SMIDGEN_RING` | `1`: the oldest position makes room when all are taken | not |
 
@@ -22,7 +22,10 @@ use smidgen_core::tokenizer::Vocabulary;
 /// The longest command line, in bytes.
 const LINE: usize = 512;
 
-/// Words to encode a prompt of 256 characters.
+/// Tokens of a prompt.
+const IDS: usize = 257;
+
+/// Words to encode a prompt of 256 characters, with the space that comes before it.
 const SCRATCH: usize = 5 * 257;
 
 /// Writes `model.rs` to the folder for generated code: the model as `LINKED`, its buffers as
@@ -65,7 +68,10 @@ pub fn cortex_m_memory(regions: &[(&str, usize, usize)]) {
 /// The script cannot be written.
 pub fn place_model(region: &str) {
     let section = format!(".model : ALIGN(64) {{ KEEP(*(.model)); }} > {region}");
-    script("model.x", &format!("SECTIONS {{ {section} }}\nINSERT AFTER .rodata;\n"));
+    script(
+        "model.x",
+        &format!("SECTIONS {{ {section} }}\nINSERT AFTER .rodata;\n"),
+    );
     println!("cargo::rustc-link-arg-bins=-Tmodel.x");
 }
 
@@ -100,14 +106,17 @@ fn generate(ram: usize, stack: usize) -> Result<String, String> {
     let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let kv = match variable("SMIDGEN_KV").as_deref() {
         None | Some("q8") => ("Q8", KvType::Q8),
-        Some("q8-row") => ("Q8Row", KvType::Q8Row),
+        Some("q8row") => ("Q8Row", KvType::Q8Row),
         Some("f16") => ("F16", KvType::F16),
         Some("f32") => ("F32", KvType::F32),
-        Some(other) => return Err(format!("SMIDGEN_KV={other}: not f32, f16, q8 or q8-row")),
+        Some(other) => return Err(format!("SMIDGEN_KV={other}: not f32, f16, q8 or q8row")),
     };
     let window = match variable("SMIDGEN_WINDOW") {
         None => None,
-        Some(text) => Some(text.parse().map_err(|e| format!("SMIDGEN_WINDOW={text}: {e}"))?),
+        Some(text) => Some(
+            text.parse()
+                .map_err(|e| format!("SMIDGEN_WINDOW={text}: {e}"))?,
+        ),
     };
     let ring = variable("SMIDGEN_RING").as_deref() == Some("1");
     let sizes = match Sizes::of(&bytes, kv.1, window, ring) {
@@ -180,7 +189,7 @@ impl Sizes {
             code,
             "use smidgen_firmware as firmware;
 
-type Work = firmware::Work<{floats}, {q8}, {q8k}, {ints}, {steps}, {index}, {SCRATCH}, {LINE}>;
+type Work = firmware::Work<{floats}, {q8}, {q8k}, {ints}, {steps}, {index}, {SCRATCH}, {IDS}, {LINE}>;
 type Kv = firmware::{kv_memory};
 
 // A section of its own, so that it can be placed and counted.

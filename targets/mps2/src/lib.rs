@@ -9,7 +9,11 @@ mod model {
 }
 
 /// 40 ns at 25 MHz, 50 ns at 20 MHz; under QEMU an instruction takes one.
-const INSTRUCTIONS_IN_100_TICKS: u64 = if cfg!(feature = "an505") { 5_000 } else { 4_000 };
+const INSTRUCTIONS_IN_100_TICKS: u64 = if cfg!(feature = "an505") {
+    5_000
+} else {
+    4_000
+};
 
 /// Runs a program and exits with its status.
 pub fn start(program: Program<CortexM>) -> ! {

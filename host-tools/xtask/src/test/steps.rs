@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Outcome, Step, no_alloc};
 use crate::needs::{has_toolchain, survey};
 use crate::process::{cargo, cargo_of, command, output, root, run};
-use crate::{build, firmware, readme};
+use crate::{boards, build, readme};
 
 pub(super) const STEPS: &[Step] = &[
     Step {
@@ -59,8 +59,8 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "firmware",
-        about: "every board's firmware, under QEMU where it has the board",
-        run: firmware::check_all,
+        about: "every board's firmware in QEMU, with the same bits as on this machine",
+        run: boards::check_all,
     },
     Step {
         name: "readme",

@@ -1,0 +1,128 @@
+//! One firmware: built for a board with a model, and run in QEMU.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Duration;
+
+use anyhow::{Context as _, Result};
+
+use super::Board;
+use crate::process::{self, cargo, output_within, root, shown};
+
+/// A story takes some seconds in QEMU, on a machine with other work several times as many.
+const LIMIT: Duration = Duration::from_secs(120);
+
+/// A program under `targets/*/src/bin`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Program {
+    Story,
+    SelfTest,
+    Bench,
+}
+
+impl Program {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Story => "story",
+            Self::SelfTest => "self-test",
+            Self::Bench => "bench",
+        }
+    }
+}
+
+/// What a firmware is built from.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Source<'a> {
+    pub(super) board: &'static Board,
+    pub(super) model: &'a Path,
+    pub(super) kv: &'a str,
+    pub(super) window: usize,
+    pub(super) ring: bool,
+}
+
+/// A built firmware.
+#[derive(Clone, Debug)]
+pub(super) struct Firmware {
+    board: &'static Board,
+    pub(super) elf: PathBuf,
+}
+
+impl<'a> Source<'a> {
+    /// With bytes as KV cache and 256 positions.
+    pub(super) fn new(board: &'static Board, model: &'a Path) -> Self {
+        Self {
+            board,
+            model,
+            kv: "q8",
+            window: 256,
+            ring: false,
+        }
+    }
+
+    /// Builds a program; it lies where the next build does not overwrite it.
+    ///
+    /// # Errors
+    /// It does not build, also because model and cache do not fit the board.
+    pub(super) fn build(&self, program: Program) -> Result<Firmware> {
+        let board = self.board;
+        let name = program.name();
+        let dir = root().join("targets").join(board.package);
+        let mut build = cargo(["build", "--quiet", "--release", "--locked"]);
+        build.args(["--target", board.target, "--bin", name]);
+        if !board.features.is_empty() {
+            build.args(["--features", &board.features.join(",")]);
+        }
+        let target_dir = process::target_dir().join("firmware");
+        build.arg("--target-dir").arg(&target_dir);
+        build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
+        build.env("SMIDGEN_KV", self.kv);
+        build.env("SMIDGEN_WINDOW", self.window.to_string());
+        build.env("SMIDGEN_RING", if self.ring { "1" } else { "0" });
+        if let Some(flags) = board.rustflags {
+            let target = board.target.to_uppercase().replace(['-', '.'], "_");
+            build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
+        }
+        let limit = Duration::from_secs(1200);
+        output_within(build.current_dir(dir), limit).with_context(|| shown(&build))?;
+
+        let built = target_dir.join(board.target).join("release").join(name);
+        let model = self.model.file_stem().unwrap_or_default();
+        let model = model.to_string_lossy();
+        let kv = self.kv;
+        let elf = target_dir.join(format!("{}-{name}-{model}-{kv}.elf", board.name));
+        fs::copy(&built, &elf).with_context(|| format!("cannot copy {}", built.display()))?;
+        Ok(Firmware { board, elf })
+    }
+}
+
+impl Firmware {
+    /// The command that starts it in QEMU; `words` are the program's arguments. Every instruction
+    /// takes a nanosecond of the board's time.
+    pub(super) fn command(&self, cpu: Option<&str>, words: &[&str]) -> Command {
+        let board = self.board;
+        let mut qemu = process::command(board.qemu, board.machine);
+        if board.qemu == "qemu-system-aarch64" {
+            qemu.args(["-cpu", cpu.unwrap_or(board.cpu)]);
+        }
+        qemu.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
+        qemu.args(["-icount", "shift=0", "-chardev", "stdio,id=console"]);
+        let mut semihosting = "enable=on,target=native,chardev=console,arg=smidgen".to_owned();
+        for word in words {
+            semihosting += ",arg=";
+            semihosting += &word.replace(',', ",,");
+        }
+        qemu.args(["-semihosting-config", &semihosting]);
+        qemu.arg("-kernel").arg(&self.elf);
+        qemu
+    }
+
+    /// What it prints.
+    ///
+    /// # Errors
+    /// It does not end in time, or with another exit status than 0; with what it printed.
+    pub(super) fn output(&self, cpu: Option<&str>, words: &[&str]) -> Result<String> {
+        let mut command = self.command(cpu, words);
+        output_within(&mut command, LIMIT).with_context(|| shown(&command))
+    }
+}

@@ -1,0 +1,81 @@
+//! `cargo xtask run`: a story, told by a board in QEMU.
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, Result};
+
+use super::firmware::{Program, Source};
+use super::{find, models};
+use crate::process::shown;
+
+/// Arguments of `cargo xtask run`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The board; `cargo xtask size` without a name lists them.
+    #[arg(long, value_name = "BOARD")]
+    board: String,
+    /// The GGUF to link in [default: stories260K with 8 bits, from the shared test material].
+    #[arg(long, value_name = "GGUF")]
+    model: Option<PathBuf>,
+    /// What the story begins with.
+    #[arg(short, long, default_value = "Once upon a time")]
+    prompt: String,
+    /// Tokens to add at most.
+    #[arg(short = 'n', long, default_value_t = 200)]
+    n_predict: usize,
+    /// Temperature; 0 always takes the likeliest token.
+    #[arg(long, default_value = "0")]
+    temp: String,
+    /// Leave the likeliest tokens that together have more than this probability.
+    #[arg(long, default_value = "0.9")]
+    top_p: String,
+    /// Seed of the random numbers.
+    #[arg(short, long, default_value_t = 1)]
+    seed: u64,
+    /// Instructions to use, by name [default: the fastest].
+    #[arg(long)]
+    backend: Option<String>,
+    /// How keys and values are stored: f32, f16, q8, q8row.
+    #[arg(long, default_value = "q8")]
+    kv: String,
+    /// Positions that are kept.
+    #[arg(long, default_value_t = 256)]
+    window: usize,
+    /// Go on when they are full: the oldest make room.
+    #[arg(long)]
+    ring: bool,
+    /// Print a hash of the logits that each token was chosen from.
+    #[arg(long)]
+    logits_hash: bool,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let model = args.model.clone().or_else(|| models::stories("Q8_0"));
+    let model = model.context("no shared test material here: name a GGUF with --model")?;
+    let source = Source {
+        kv: &args.kv,
+        window: args.window,
+        ring: args.ring,
+        ..Source::new(find(&args.board)?, &model)
+    };
+    let firmware = source.build(Program::Story)?;
+    let (n, seed) = (args.n_predict.to_string(), args.seed.to_string());
+    let mut words = vec!["-n", &n, "--temp", &args.temp, "--top-p", &args.top_p];
+    words.extend(["--seed", &seed]);
+    if let Some(backend) = &args.backend {
+        words.extend(["--backend", backend]);
+    }
+    if args.logits_hash {
+        words.push("--logits-hash");
+    }
+    words.extend(["-p", &args.prompt]);
+    let mut command = firmware.command(None, &words);
+    eprintln!("$ {}", shown(&command));
+    let status = command.stdin(std::process::Stdio::null()).status()?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    })
+}

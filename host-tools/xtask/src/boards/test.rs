@@ -1,0 +1,231 @@
+//! `cargo xtask test-boards`: every board tells the same stories as this machine, bit by bit.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+use std::sync::Mutex;
+use std::thread;
+
+use anyhow::{Context as _, Result, bail, ensure};
+
+use super::firmware::{Firmware, Program, Source};
+use super::{Board, choose, models};
+use crate::build;
+use crate::process::{root, shown};
+use crate::test::Outcome;
+
+/// Arguments of `cargo xtask test-boards`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// These boards only (may be given several times).
+    #[arg(long = "board", value_name = "BOARD")]
+    boards: Vec<String>,
+    /// Renew the expected stories from those that this machine tells.
+    #[arg(long)]
+    overwrite: bool,
+}
+
+/// How a story is chosen.
+struct Settings {
+    name: &'static str,
+    words: &'static [&'static str],
+}
+
+const SETTINGS: &[Settings] = &[
+    Settings {
+        name: "greedy",
+        words: &["-n", "256", "--temp", "0"],
+    },
+    Settings {
+        name: "seeded",
+        words: &["-n", "256", "--temp", "1", "--top-p", "0.9", "--seed", "7"],
+    },
+];
+
+const PROMPT: &str = "Once upon a time";
+
+/// A story with the hash of its logits.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Story(String);
+
+/// A story that a board is to tell.
+struct Case {
+    firmware: Firmware,
+    cpu: Option<&'static str>,
+    backend: Option<&'static str>,
+    settings: &'static Settings,
+    expected: Story,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    match check(&choose(&args.boards)?, args.overwrite)? {
+        Outcome::Passed => eprintln!("xtask: the boards tell what they should"),
+        Outcome::Skipped(why) => eprintln!("xtask: skipped: {why}"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All boards, as a step of `cargo xtask test`.
+pub(crate) fn check_all() -> Result<Outcome> {
+    check(&choose(&[])?, false)
+}
+
+fn check(boards: &[&'static Board], overwrite: bool) -> Result<Outcome> {
+    let files: Vec<_> = models::TYPES
+        .iter()
+        .filter_map(|ty| Some((*ty, models::stories(ty)?)))
+        .collect();
+    if files.is_empty() {
+        let required = std::env::var_os("SMIDGEN_REQUIRE_SHARED").is_some_and(|value| value == "1");
+        ensure!(
+            !required,
+            "SMIDGEN_REQUIRE_SHARED=1, but there are no models"
+        );
+        return Ok(Outcome::Skipped("no shared test material".to_owned()));
+    }
+    let smidgen = build::smidgen()?;
+    let mut cases = Vec::new();
+    for (ty, model) in &files {
+        for settings in SETTINGS {
+            let told = host_story(&smidgen, model, settings)?;
+            check_expected(ty, settings, &told, overwrite)?;
+            for board in boards {
+                cases.push((*board, model, settings, told.clone()));
+            }
+        }
+    }
+    for board in boards {
+        // One after the other: cargo does not build twice at a time in one folder.
+        refuses_too_much(board, &files[0].1)?;
+        let source = Source::new(board, &files[0].1);
+        let self_test = source.build(Program::SelfTest)?.output(None, &[])?;
+        eprint!("{}: {self_test}", board.name);
+        let mut ready = Vec::new();
+        for (_, model) in &files {
+            let firmware = Source::new(board, model).build(Program::Story)?;
+            let of_both = |case: &&(&Board, &PathBuf, _, _)| case.0 == *board && case.1 == model;
+            for (_, _, settings, expected) in cases.iter().filter(of_both) {
+                let case = |cpu, backend| Case {
+                    firmware: firmware.clone(),
+                    cpu,
+                    backend,
+                    settings,
+                    expected: expected.clone(),
+                };
+                ready.push(case(None, None));
+                if settings.name == "greedy" {
+                    ready.push(case(None, Some("scalar")));
+                    ready.extend(board.other_cpus.iter().map(|cpu| case(Some(cpu), None)));
+                }
+            }
+        }
+        run_all(&ready)?;
+        let count = ready.len();
+        eprintln!("{}: {count} stories with the expected logits", board.name);
+    }
+    Ok(Outcome::Passed)
+}
+
+/// A cache that does not fit is an error when the firmware is built, and says so.
+fn refuses_too_much(board: &'static Board, model: &Path) -> Result<()> {
+    let source = Source {
+        kv: "f32",
+        window: 1 << 20,
+        ..Source::new(board, model)
+    };
+    match source.build(Program::Story) {
+        Ok(_) => bail!("{}: a cache of 2^20 positions was linked", board.name),
+        Err(error) => {
+            let text = format!("{error:#}");
+            ensure!(text.contains("do not fit into"), "{}: {text}", board.name);
+            Ok(())
+        }
+    }
+}
+
+/// Runs cases, as many at a time as there are processors.
+fn run_all(cases: &[Case]) -> Result<()> {
+    let threads = thread::available_parallelism().map_or(1, usize::from);
+    let next = Mutex::new(cases.iter());
+    thread::scope(|scope| {
+        let work = || -> Result<()> {
+            loop {
+                let case = next.lock().ok().and_then(|mut next| next.next());
+                let Some(case) = case else { return Ok(()) };
+                case.run()?;
+            }
+        };
+        let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        let mut done = workers.into_iter().map(|worker| worker.join());
+        done.try_for_each(|joined| joined.unwrap_or_else(|_| bail!("a thread panicked")))
+    })
+}
+
+impl Case {
+    fn run(&self) -> Result<()> {
+        let mut words = self.settings.words.to_vec();
+        if let Some(backend) = self.backend {
+            words.extend(["--backend", backend]);
+        }
+        words.extend(["--logits-hash", "-p", PROMPT]);
+        let output = self.firmware.output(self.cpu, &words)?;
+        let (story, stack) = output
+            .rsplit_once("stack: ")
+            .with_context(|| format!("no line about the stack in\n{output}"))?;
+        ensure!(
+            story == self.expected.0,
+            "`{}` tells another story\n--- expected\n{}\n--- found\n{story}",
+            shown(&self.firmware.command(self.cpu, &words)),
+            self.expected.0
+        );
+        ensure!(stack.ends_with(" bytes\n"), "odd line: stack: {stack}");
+        Ok(())
+    }
+}
+
+/// The story as `smidgen run` tells it here.
+fn host_story(smidgen: &Path, model: &Path, settings: &Settings) -> Result<Story> {
+    let mut command = Command::new(smidgen);
+    command.arg("run").arg("-m").arg(model).args(settings.words);
+    command.args([
+        "--top-k",
+        "0",
+        "--min-p",
+        "0",
+        "--kv",
+        "q8",
+        "--ctx-size",
+        "256",
+    ]);
+    if !settings.words.contains(&"--seed") {
+        command.args(["--seed", "1"]);
+    }
+    command
+        .args(["--logits-hash", "--prompt", PROMPT])
+        .stdin(Stdio::null());
+    let output = command.output().with_context(|| shown(&command))?;
+    let words = String::from_utf8_lossy(&output.stderr).into_owned();
+    ensure!(output.status.success(), "{}: {words}", shown(&command));
+    let hash = words.lines().find(|line| line.starts_with("logits hash: "));
+    let hash = hash.with_context(|| format!("no hash in\n{words}"))?;
+    let text = String::from_utf8(output.stdout)?;
+    Ok(Story(format!("{text}{hash}\n")))
+}
+
+/// Compares with the file beside the firmware, or writes it.
+fn check_expected(ty: &str, settings: &Settings, told: &Story, overwrite: bool) -> Result<()> {
+    let name = format!("targets/expected/stories260K-{ty}-{}.txt", settings.name);
+    let path = root().join(&name);
+    if overwrite {
+        fs::create_dir_all(root().join("targets/expected"))?;
+        return fs::write(&path, &told.0).with_context(|| name);
+    }
+    let expected = fs::read_to_string(&path).with_context(|| name.clone())?;
+    ensure!(
+        expected == told.0,
+        "{name} is not what this machine tells (`cargo xtask test-boards --overwrite` renews it)\n\
+         --- expected\n{expected}\n--- found\n{}",
+        told.0
+    );
+    Ok(())
+}
