@@ -260,14 +260,14 @@ pub(super) fn attend_q8(
 }
 
 #[inline(always)]
-fn dot_i16(a: &[i16], b: &[i8]) -> i32 {
+pub(super) fn dot_i16(a: &[i16], b: &[i8]) -> i32 {
     let products = a.iter().zip(b).map(|(&a, &b)| i32::from(a) * i32::from(b));
     products.sum()
 }
 
 /// `out = sum(c[i] * values[i]) * d`, eight elements of the head at a time.
 #[inline(always)]
-fn weighted_sum_i16(c: &[i16], values: &[i8], head_dim: usize, d: f32, out: &mut [f32]) {
+pub(super) fn weighted_sum_i16(c: &[i16], values: &[i8], head_dim: usize, d: f32, out: &mut [f32]) {
     let mut first = 0;
     for tile in out.chunks_mut(8) {
         let mut total = [0.0_f32; 8];

@@ -2,6 +2,8 @@
 
 use super::attention::{self, AttentionScratch, Q8Rows, Queries};
 use super::{Backend, rows};
+#[cfg(all(target_arch = "arm", feature = "dsp"))]
+use super::{backend::Kind, dsp};
 #[cfg(target_arch = "aarch64")]
 use super::{backend::Kind, neon};
 #[cfg(target_arch = "x86_64")]
@@ -109,6 +111,10 @@ impl Backend {
         match self.0 {
             #[cfg(target_arch = "aarch64")]
             Kind::Neon | Kind::Dotprod => neon::attend_q8(queries, keys, values, scratch, out),
+            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[allow(unsafe_code)]
+            // SAFETY: whoever turned the feature on says that the instructions are there.
+            Kind::Dsp => unsafe { dsp::attend_q8(queries, keys, values, scratch, out) },
             _ => dispatch!(
                 self,
                 attend_q8(queries, keys, values, scratch, out),

@@ -6,9 +6,12 @@
 //! goes to the scalar code.
 #![allow(unsafe_code)]
 
+mod attention;
 mod q4_0;
 mod q5_0;
 mod q8_0;
+
+pub(super) use attention::attend_q8;
 
 use super::backend::Shape;
 use super::scalar;
