@@ -168,7 +168,8 @@ fn threads_back_ends_and_windows_change_no_bit() {
         assert!(text.starts_with("Once upon a time"), "{kv}: {text}");
     }
     run(&model, &["--backend", "mmx"]).expect_error(&["mmx", "scalar"]);
-    run(&model, &["-t", "0"]).expect_error(&["-t"]);
+    run(&model, &["-t", "0"]).expect_error(&["0"]);
+    run(&model, &["-t", "100000"]).expect_error(&["100000"]);
     run(&model, &["--kv", "q3"]).expect_error(&["q3"]);
 }
 

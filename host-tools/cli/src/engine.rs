@@ -42,8 +42,8 @@ pub(crate) struct EngineArgs {
     pub(crate) kv: Kv,
 
     /// Threads [default: one for each processor].
-    #[arg(short, long, value_name = "N")]
-    pub(crate) threads: Option<NonZeroUsize>,
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=512))]
+    pub(crate) threads: Option<u16>,
 
     /// Instructions to use, by name [default: the fastest there are].
     #[arg(long, value_name = "NAME")]
@@ -83,8 +83,9 @@ impl From<Kv> for KvType {
 impl EngineArgs {
     /// How many threads there are to be.
     pub(crate) fn thread_count(&self) -> NonZeroUsize {
+        let asked = self.threads.and_then(|n| NonZeroUsize::new(n.into()));
         let all = || std::thread::available_parallelism().unwrap_or(NonZeroUsize::MIN);
-        self.threads.unwrap_or_else(all)
+        asked.unwrap_or_else(all)
     }
 
     /// The threads, if there is to be more than one.
@@ -211,7 +212,7 @@ pub(crate) fn memory(plan: &Plan, options: &SessionOptions) -> anyhow::Result<Se
                 options.window,
                 output::human_bytes(plan.bytes() as u64),
             ),
-            "a smaller -c, or --kv q8",
+            "a shorter context, or --kv q8",
         )
     })
 }
