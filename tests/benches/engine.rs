@@ -1,8 +1,9 @@
 //! Tokens per second and instructions per token of whole steps, greedy, one thread.
 //!
-//! `cargo bench -p smidgen-tests --bench engine [-- [--once BACKEND KV] MODEL…]`. Without models
-//! those of the shared folder are taken. With `--once` a model tells a story of 256 tokens once
-//! and nothing is timed, so that a tool that counts instructions can watch.
+//! `cargo bench -p smidgen-tests --bench engine [-- MODEL…]`. Without models those of the shared
+//! folder are taken. With `-- --once BACKEND KV MODEL TOKENS` a model makes that many tokens once
+//! and nothing is timed, so that a tool that counts instructions can watch; `cargo xtask bench
+//! engine` does so.
 
 use std::hint::black_box;
 use std::time::{Duration, Instant};
@@ -14,17 +15,23 @@ use smidgen_core::model::{Layer, Model};
 use smidgen_core::session::{Plan, Session, SessionOptions};
 use smidgen_io::{FileBytes, SessionMemory};
 
+/// New tokens of a story.
 const TOKENS: usize = 256;
+/// Tokens of a prompt.
+const PROMPT: usize = 128;
 
 fn main() {
     let mut args: Vec<String> = std::env::args().skip(1).collect();
     args.retain(|arg| arg != "--bench");
     if args.first().is_some_and(|arg| arg == "--once") {
-        let [_, backend, kv, model] = &args[..] else {
-            panic!("--once BACKEND KV MODEL");
+        let [_, backend, kv, model, tokens] = &args[..] else {
+            panic!("--once BACKEND KV MODEL TOKENS");
         };
         let backend = Backend::from_name(backend).expect("a back end of this processor");
-        let hash = with_session(model, kv_type(kv), 1, backend, |session| story(session));
+        let tokens = tokens.parse().expect("a number of tokens");
+        let hash = with_session(model, kv_type(kv), 1, backend, |session| {
+            story(session, tokens)
+        });
         println!("{:016x}", hash.value());
         return;
     }
@@ -37,31 +44,36 @@ fn main() {
             args.push(shared.join(name).to_string_lossy().into_owned());
         }
     }
-    println!("| model | back end | KV | tg{TOKENS} t/s | pp{TOKENS} t/s | logits hash |");
+    println!("| model | back end | KV | tg{TOKENS} t/s | pp{PROMPT} t/s | logits hash |");
     println!("|---|---|---|---:|---:|---|");
     for model in &args {
         for kv in ["f32", "f16", "q8"] {
             let mut expected = None;
             for backend in Backend::available() {
                 let (decode, hash) = with_session(model, kv_type(kv), 1, backend, |session| {
-                    let hash = story(session);
-                    (best(|| _ = black_box(story(session))), hash)
+                    let hash = story(session, TOKENS);
+                    (
+                        best(|| {
+                            black_box(story(session, TOKENS));
+                        }),
+                        hash,
+                    )
                 });
                 assert_eq!(*expected.get_or_insert(hash), hash, "{}", backend.name());
                 let prompt = with_session(model, kv_type(kv), 32, backend, |session| {
-                    let tokens: Vec<u32> = (0..TOKENS as u32).map(|n| 1 + n * 7 % 500).collect();
+                    let tokens: Vec<u32> = (0..PROMPT as u32).map(|n| 1 + n * 7 % 500).collect();
                     best(|| {
                         session.reset();
                         black_box(session.prompt(&tokens).unwrap());
                     })
                 });
                 let name = model.rsplit('/').next().unwrap();
-                let rate = |time: Duration| TOKENS as f64 / time.as_secs_f64();
+                let rate = |tokens: usize, time: Duration| tokens as f64 / time.as_secs_f64();
                 println!(
                     "| {name} | {} | {kv} | {:.0} | {:.0} | {:016x} |",
                     backend.name(),
-                    rate(decode),
-                    rate(prompt),
+                    rate(TOKENS, decode),
+                    rate(PROMPT, prompt),
                     hash.value()
                 );
             }
@@ -93,12 +105,12 @@ fn best(mut job: impl FnMut()) -> Duration {
     best
 }
 
-/// Greedy tokens from BOS on, 256 steps, and the hash of all logits.
-fn story(session: &mut Session<'_>) -> LogitsHash {
+/// Greedy tokens from BOS on, and a hash of the logits of every 16th.
+fn story(session: &mut Session<'_>, tokens: usize) -> LogitsHash {
     session.reset();
     let mut hash = LogitsHash::new();
     let mut token = 1;
-    for step in 0..TOKENS {
+    for step in 0..tokens {
         let logits = session.step(token).unwrap();
         if step % 16 == 0 {
             hash.update(logits);

@@ -2,6 +2,7 @@
 
 mod convert;
 mod edit;
+mod engine;
 mod measure;
 mod shards;
 
@@ -20,6 +21,8 @@ pub(crate) enum Bench {
     Convert,
     /// Time and memory of looking at a file of 10 GiB and changing its metadata.
     Edit,
+    /// Speed of the engine on this computer: tokens per second, and instructions per token.
+    Engine(engine::Args),
     /// Time and memory of splitting and merging, beside a copy of the same file.
     Shards(shards::Args),
     /// Instructions of a step on every board; writes `targets/BENCH.md`.
@@ -34,6 +37,7 @@ pub(crate) fn run(which: &Bench) -> Result<ExitCode> {
         }
         Bench::Convert => return convert::run(),
         Bench::Edit => return edit::run(),
+        Bench::Engine(args) => engine::run(args)?,
         Bench::Shards(args) => return shards::run(args),
         Bench::Boards(args) => return boards::bench(args),
     }
