@@ -237,8 +237,7 @@ pub(crate) fn warn_if_long(model: &Model<'_>, positions: usize) {
     let made_for = model.hyperparameters.n_ctx;
     if positions > made_for {
         output::warn(format_args!(
-            "{positions} positions are more than the {made_for} that the model's context length \
-             says: the text may suffer"
+            "{positions} positions are more than the {made_for} of the model's context length"
         ));
     }
 }
