@@ -16,11 +16,8 @@ use smidgen_core::session::{
 use smidgen_core::tokenizer::Vocabulary;
 use smidgen_io::FileBytes;
 
-/// The most that a step may take.
+/// The most that a step, a prompt or a whole story may take.
 const LIMIT: usize = 4096;
-/// The most that several tokens at once may take: the kernels for PCs unpack a block of 256 for all
-/// of them.
-const LIMIT_OF_BATCHES: usize = 2 * LIMIT;
 const PAINT: u64 = 0x5afe_5afe_5afe_5afe;
 
 /// A job and where on the stack it began.
@@ -84,7 +81,7 @@ fn the_measure_measures() {
 }
 
 #[test]
-fn a_step_takes_less_than_4_kib() {
+fn steps_and_prompts_take_less_than_4_kib() {
     let Some(folder) = golden() else { return };
     let types = [
         "F32", "F16", "BF16", "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1", "IQ4_NL",
@@ -100,17 +97,15 @@ fn a_step_takes_less_than_4_kib() {
                 run.backend = backend;
                 run.with_session(|mut session| {
                     let place = format!("{}, {kv:?}, {}", file.path().display(), backend.name());
-                    let on_boards = backend == Backend::SCALAR;
-                    let check = |what: &str, limit: usize, job: &mut (dyn FnMut() + Send)| {
+                    let check = |what: &str, job: &mut (dyn FnMut() + Send)| {
                         let taken = depth(job);
-                        assert!(taken < limit, "{place}: {what} takes {taken} bytes");
+                        assert!(taken < LIMIT, "{place}: {what} takes {taken} bytes");
                     };
-                    let of_batches = if on_boards { LIMIT } else { LIMIT_OF_BATCHES };
-                    check("a prompt", of_batches, &mut || {
+                    check("a prompt", &mut || {
                         assert!(session.prompt(&[7; 20]).is_ok());
                     });
-                    check("a step", LIMIT, &mut || assert!(session.step(3).is_ok()));
-                    check("a layer", LIMIT, &mut || {
+                    check("a step", &mut || assert!(session.step(3).is_ok()));
+                    check("a layer", &mut || {
                         session.start(&[1]).unwrap();
                         while session.advance() == Ok(Progress::Working) {}
                     });
@@ -122,7 +117,7 @@ fn a_step_takes_less_than_4_kib() {
 }
 
 #[test]
-fn a_story_takes_less_than_8_kib() {
+fn a_story_takes_less_than_4_kib() {
     let Some(file) = stories("Q8_0") else { return };
     let gguf = file.gguf().unwrap();
     let mut index = vec![0; Vocabulary::index_len(&gguf)];
@@ -155,6 +150,6 @@ fn a_story_takes_less_than_8_kib() {
                 .unwrap();
         });
         assert!(session.position() > 20);
-        assert!(taken < LIMIT_OF_BATCHES, "{taken} bytes");
+        assert!(taken < LIMIT, "{taken} bytes");
     });
 }
