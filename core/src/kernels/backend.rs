@@ -203,7 +203,8 @@ impl Backend {
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8(x, out),
             #[cfg(all(target_arch = "arm", feature = "dsp"))]
-            Kind::Dsp => scalar::quantize_q8(x, out),
+            // SAFETY: whoever turned the feature on says that the instructions are there.
+            Kind::Dsp => unsafe { dsp::quantize_q8(x, out) },
         }
     }
 

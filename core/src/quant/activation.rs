@@ -85,6 +85,13 @@ impl Q8Act {
         Self { d, sum, qs }
     }
 
+    /// The quants as they are stored, for who keeps `sum` right.
+    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    #[inline(always)]
+    pub(crate) fn stored_mut(&mut self) -> &mut Stored {
+        &mut self.qs
+    }
+
     /// Quant `i`, -127..=127; 0 past the end.
     #[inline]
     #[must_use]

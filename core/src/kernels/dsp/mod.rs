@@ -10,8 +10,10 @@ mod attention;
 mod q4_0;
 mod q5_0;
 mod q8_0;
+mod quantize;
 
 pub(super) use attention::attend_q8;
+pub(super) use quantize::quantize_q8;
 
 use super::backend::Shape;
 use super::scalar;
@@ -33,54 +35,67 @@ pub(super) unsafe fn matmul(
     // SAFETY: the caller's promises are those of all of them.
     unsafe {
         match (ty, x) {
-            (GgmlType::Q8_0, Activations::Q8(x)) => pairs::<q8_0::Pair>(weights, shape, x, out),
-            (GgmlType::Q4_0, Activations::Q8(x)) => pairs::<q4_0::Pair>(weights, shape, x, out),
-            (GgmlType::Q5_0, Activations::Q8(x)) => pairs::<q5_0::Pair>(weights, shape, x, out),
+            (GgmlType::Q8_0, Activations::Q8(x)) => each::<q8_0::Q8_0>(weights, shape, x, out),
+            (GgmlType::Q4_0, Activations::Q8(x)) => each::<q4_0::Q4_0>(weights, shape, x, out),
+            (GgmlType::Q5_0, Activations::Q8(x)) => each::<q5_0::Q5_0>(weights, shape, x, out),
             _ => scalar::matmul(ty, weights, shape, x, out),
         }
     }
 }
 
-/// How two rows of weights are multiplied with one of activations.
-trait RowPair {
-    /// The two products.
+/// How rows of weights are multiplied with one of activations.
+trait Rows {
+    /// The products of `out.len()` rows, at least one.
     ///
     /// # Safety
     ///
-    /// The DSP instructions and the FPU are there, `blocks`, at least one, blocks of activations
-    /// can be read at `x` and as many blocks of weights at `first` and at `second`.
-    unsafe fn multiply(
-        first: *const u8,
-        second: *const u8,
-        x: *const Q8Act,
-        blocks: usize,
-    ) -> [f32; 2];
+    /// The DSP instructions and the FPU are there, `x` has at least one block, and `weights` has
+    /// `out.len()` rows of as many blocks.
+    unsafe fn multiply(weights: &[u8], x: &[Q8Act], out: &mut [f32]);
 }
 
-/// All rows, two at a time; a last one alone is done twice.
+/// All rows of activations, one after the other.
 ///
 /// # Safety
 ///
 /// The DSP instructions and the FPU are there, and the lengths of the slices are those of `shape`.
 #[inline(always)]
-unsafe fn pairs<P: RowPair>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
-    let Shape {
-        rows,
-        row_bytes,
-        blocks,
-    } = shape;
-    for (x, out) in x.chunks_exact(blocks).zip(out.chunks_exact_mut(rows)) {
-        let weights = weights.chunks(2 * row_bytes);
-        for (weights, out) in weights.zip(out.chunks_mut(2)) {
-            let first = weights.as_ptr();
-            // SAFETY: `weights` has one row or two of `blocks` blocks, and `x` has `blocks` blocks.
-            let products = unsafe {
-                let second = first.add(weights.len() - row_bytes);
-                P::multiply(first, second, x.as_ptr(), blocks)
-            };
-            for (out, product) in out.iter_mut().zip(products) {
-                *out = product;
-            }
-        }
+unsafe fn each<R: Rows>(weights: &[u8], shape: Shape, x: &[Q8Act], out: &mut [f32]) {
+    let outs = out.chunks_exact_mut(shape.rows);
+    for (x, out) in x.chunks_exact(shape.blocks).zip(outs) {
+        // SAFETY: these are the lengths of the shape.
+        unsafe { R::multiply(weights, x, out) };
+    }
+}
+
+/// Calls `pairs` for two rows at a time, and for a last one alone as if there were two of it.
+///
+/// `pairs` is given where the first and the second row begin, the distance from one row to the next,
+/// and how many pairs there are.
+#[inline(always)]
+fn in_pairs(
+    weights: &[u8],
+    out: &mut [f32],
+    mut pairs: impl FnMut(*const u8, *const u8, usize, usize, *mut f32),
+) {
+    let row_bytes = weights.len() / out.len();
+    let (of_pairs, last) = out.as_chunks_mut::<2>();
+    let first = weights.as_ptr();
+    if !of_pairs.is_empty() {
+        let second = first.wrapping_add(row_bytes);
+        let count = of_pairs.len();
+        pairs(
+            first,
+            second,
+            row_bytes,
+            count,
+            of_pairs.as_mut_ptr().cast(),
+        );
+    }
+    if let [last] = last {
+        let row = first.wrapping_add(weights.len() - row_bytes);
+        let mut both = [0.0; 2];
+        pairs(row, row, 0, 1, both.as_mut_ptr());
+        [*last, _] = both;
     }
 }

@@ -1,15 +1,16 @@
-//! Two rows of `Q5_0`: 181 instructions for 64 products.
+//! Rows of `Q5_0`: 89 instructions for 32 products.
 //!
 //! As `Q4_0`, with the fifth bits of four elements looked up: as 16 in the halfwords of elements 0
 //! and 2, and of 1 and 3. The offset is 16.
 
 use core::arch::asm;
 
-use super::RowPair;
+use super::Rows;
 use crate::quant::Q8Act;
 
 /// Rows of `Q5_0`.
-pub(super) struct Pair;
+#[allow(non_camel_case_types)] // ggml's name.
+pub(super) struct Q5_0;
 
 /// For four bits the words for elements 0 and 2, and for 1 and 3.
 static FIFTH_BITS: [[u32; 2]; 16] = {
@@ -25,16 +26,14 @@ static FIFTH_BITS: [[u32; 2]; 16] = {
     words
 };
 
-impl RowPair for Pair {
+impl Rows for Q5_0 {
     #[inline(always)]
-    unsafe fn multiply(
-        first: *const u8,
-        second: *const u8,
-        x: *const Q8Act,
-        blocks: usize,
-    ) -> [f32; 2] {
-        // SAFETY: the caller's promises; one row after the other, as registers do not suffice.
-        unsafe { [multiply(first, x, blocks), multiply(second, x, blocks)] }
+    unsafe fn multiply(weights: &[u8], x: &[Q8Act], out: &mut [f32]) {
+        let row_bytes = weights.len() / out.len();
+        for (row, out) in weights.chunks_exact(row_bytes).zip(out) {
+            // SAFETY: the instructions are there, and a row has as many blocks as `x`.
+            *out = unsafe { multiply(row.as_ptr(), x.as_ptr(), x.len()) };
+        }
     }
 }
 
