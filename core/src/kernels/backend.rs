@@ -1,8 +1,10 @@
 //! The choice of an instruction set.
 #![allow(unsafe_code)] // To call what needs an instruction set.
 
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 use super::dsp;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+use super::mve;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::neon;
 use super::scalar;
@@ -32,8 +34,10 @@ pub(super) enum Kind {
     /// Made only where the dot product extension was found.
     #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
     Dotprod,
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
     Dsp,
+    #[cfg(all(target_arch = "arm", feature = "mve"))]
+    Mve,
 }
 
 /// How many numbers a product has, checked against the lengths of all slices.
@@ -161,8 +165,10 @@ impl Backend {
             Some(Kind::Neon),
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             has_dotprod().then_some(Kind::Dotprod),
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             Some(Kind::Dsp),
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            Some(Kind::Mve),
         ];
         found.into_iter().flatten().map(Self)
     }
@@ -180,8 +186,10 @@ impl Backend {
             Kind::Neon => "neon",
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Dotprod => "dotprod",
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             Kind::Dsp => "dsp",
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            Kind::Mve => "mve",
         }
     }
 
@@ -202,9 +210,12 @@ impl Backend {
             Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8(x, out),
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             // SAFETY: whoever turned the feature on says that the instructions are there.
             Kind::Dsp => unsafe { dsp::quantize_q8(x, out) },
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            // SAFETY: whoever turned the feature on says that the instructions are there.
+            Kind::Mve => unsafe { mve::quantize_q8(x, out) },
         }
     }
 
@@ -219,8 +230,10 @@ impl Backend {
             Kind::Avx2 | Kind::AvxVnni => unsafe { x86::quantize_q8k(x, out) },
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::quantize_q8k(x, out),
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             Kind::Dsp => scalar::quantize_q8k(x, out),
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            Kind::Mve => scalar::quantize_q8k(x, out),
         }
     }
 
@@ -266,10 +279,14 @@ impl Backend {
             Kind::Dotprod => unsafe {
                 neon::matmul::<neon::Dotprod>(ty, weights, shape, x, out);
             },
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             // SAFETY: whoever turned the feature on says that the instructions are there, and the
             // shape is that of the slices.
             Kind::Dsp => unsafe { dsp::matmul(ty, weights, shape, x, out) },
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            // SAFETY: whoever turned the feature on says that the instructions are there, and the
+            // shape is that of the slices.
+            Kind::Mve => unsafe { mve::matmul(ty, weights, shape, x, out) },
         }
     }
 }

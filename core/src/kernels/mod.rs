@@ -37,7 +37,9 @@
 
 mod attention;
 mod backend;
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", any(feature = "dsp", feature = "mve")))]
+mod cortex_m_attention;
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 mod dsp;
 #[cfg(any(
     target_arch = "x86_64",
@@ -45,6 +47,8 @@ mod dsp;
 ))]
 mod eight_rows;
 pub mod math;
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+mod mve;
 #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 mod neon;
 mod operations;

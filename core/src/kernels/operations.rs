@@ -2,8 +2,10 @@
 
 use super::attention::{self, AttentionScratch, Q8Rows, Queries};
 use super::{Backend, rows};
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
-use super::{backend::Kind, dsp};
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
+use super::{backend::Kind, cortex_m_attention, dsp};
+#[cfg(all(target_arch = "arm", feature = "mve"))]
+use super::{backend::Kind, cortex_m_attention, mve};
 #[cfg(target_arch = "aarch64")]
 use super::{backend::Kind, neon};
 #[cfg(target_arch = "x86_64")]
@@ -111,10 +113,18 @@ impl Backend {
         match self.0 {
             #[cfg(target_arch = "aarch64")]
             Kind::Neon | Kind::Dotprod => neon::attend_q8(queries, keys, values, scratch, out),
-            #[cfg(all(target_arch = "arm", feature = "dsp"))]
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             #[allow(unsafe_code)]
             // SAFETY: whoever turned the feature on says that the instructions are there.
-            Kind::Dsp => unsafe { dsp::attend_q8(queries, keys, values, scratch, out) },
+            Kind::Dsp => unsafe {
+                cortex_m_attention::attend_q8::<dsp::Dsp>(queries, keys, values, scratch, out)
+            },
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            #[allow(unsafe_code)]
+            // SAFETY: whoever turned the feature on says that the instructions are there.
+            Kind::Mve => unsafe {
+                cortex_m_attention::attend_q8::<mve::Mve>(queries, keys, values, scratch, out)
+            },
             _ => dispatch!(
                 self,
                 attend_q8(queries, keys, values, scratch, out),

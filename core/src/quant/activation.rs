@@ -17,17 +17,17 @@ pub struct Q8Act {
 }
 
 /// The quants as the kernels of this target read them: in order.
-#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
 type Stored = [i8; 32];
 
-#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
 #[inline(always)]
 fn store(qs: [i8; 32]) -> Stored {
     qs
 }
 
 /// Where quant `i` is stored.
-#[cfg(not(all(target_arch = "arm", feature = "dsp")))]
+#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
 #[inline(always)]
 fn place(i: usize) -> usize {
     i
@@ -35,17 +35,17 @@ fn place(i: usize) -> usize {
 
 /// The quants as the kernels of this target read them: as pairs of halfwords in the order in which
 /// SXTB16 takes four bytes apart, 0 and 2, 1 and 3.
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 type Stored = [i16; 32];
 
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 #[inline(always)]
 fn store(qs: [i8; 32]) -> Stored {
     core::array::from_fn(|at| i16::from(qs[place(at)]))
 }
 
 /// Where quant `i` is stored; the exchange of the middle two of four is its own inverse.
-#[cfg(all(target_arch = "arm", feature = "dsp"))]
+#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 #[inline(always)]
 fn place(i: usize) -> usize {
     match i & 3 {
@@ -86,7 +86,7 @@ impl Q8Act {
     }
 
     /// The quants as they are stored, for who keeps `sum` right.
-    #[cfg(all(target_arch = "arm", feature = "dsp"))]
+    #[cfg(all(target_arch = "arm", any(feature = "dsp", feature = "mve")))]
     #[inline(always)]
     pub(crate) fn stored_mut(&mut self) -> &mut Stored {
         &mut self.qs

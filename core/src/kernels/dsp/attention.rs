@@ -1,352 +1,204 @@
-//! Attention over int8 rows: loops over positions for heads of eight elements, and the softmax for
-//! heads of any size.
+//! The loops of attention over int8 rows: 74 instructions for a query head and a position.
 
 use core::arch::asm;
 
-use crate::kernels::attention::{
-    AttentionScratch, POSITIONS_A_SUM, Q8Rows, Queries, dot_i16, quantize_i16, scale_i16, to_f32,
-    weighted_sum_i16,
-};
+use crate::kernels::attention::Q8Rows;
+use crate::kernels::cortex_m_attention::{HEAD, Loops, Sums};
 use crate::kernels::math::{EXP_CUT, EXP2_POLYNOMIAL, ONE, ROUNDER};
-use crate::kernels::rows::join;
-use crate::quant::f16_to_f32;
 
-/// The size of a head that has loops of its own.
-const HEAD: usize = 8;
+/// The loops.
+pub(in crate::kernels) struct Dsp;
 
-/// Attention over int8 rows, as [`attend_q8`](crate::kernels::attention::attend_q8) defines it.
-///
-/// # Safety
-///
-/// The DSP instructions and the FPU are there.
-pub(in crate::kernels) unsafe fn attend_q8(
-    queries: Queries<'_>,
-    keys: Q8Rows<'_>,
-    values: Q8Rows<'_>,
-    scratch: AttentionScratch<'_>,
-    out: &mut [f32],
-) {
-    let Queries {
-        q,
-        head_dim,
-        positions,
-        scale,
-    } = queries;
-    let AttentionScratch { scores, ints } = scratch;
-    let eights = positions.next_multiple_of(8);
-    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let scores = scores.get_mut(..eights).unwrap_or_default();
-    let c16 = c16.get_mut(..eights).unwrap_or_default();
-    let rows = positions.checked_mul(head_dim);
-    let is_whole =
-        |rows_of: &Q8Rows<'_>| rows == Some(rows_of.qs.len()) && rows_of.scales.len() == positions;
-    if positions == 0
-        || scores.is_empty()
-        || c16.is_empty()
-        || !is_whole(&keys)
-        || !is_whole(&values)
-    {
-        out.fill(f32::NAN); // Lengths that do not belong together.
-        return;
-    }
-    for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        let dq = quantize_i16(q, q16) * scale;
-        let (used, rest) = scores.split_at_mut(positions);
-        rest.fill(f32::NEG_INFINITY);
-        let max = match <&[i16; HEAD]>::try_from(&*q16) {
-            // SAFETY: the instructions are there, the lengths have been checked.
-            Ok(q16) => unsafe { scores_of_8(q16, keys, dq, used) },
-            Err(_) => scores_of_any(q16, keys, head_dim, dq, used),
+impl Loops for Dsp {
+    /// 23 instructions a position.
+    unsafe fn scores_of_8(q16: &[i16; HEAD], keys: Q8Rows<'_>, dq: f32, scores: &mut [f32]) -> f32 {
+        let pair = |low: usize, high: usize| {
+            u32::from(q16[low].cast_unsigned()) | u32::from(q16[high].cast_unsigned()) << 16
         };
-        // SAFETY: the instructions are there, and there are as many scales as positions.
-        let (sum, amax) = unsafe { softmax(scores, values.scales, max) };
-        let dc = match scale_i16(amax) {
-            Ok((d, reciprocal)) => {
-                // SAFETY: the instructions are there, and both have the same whole eights.
-                unsafe { round(scores, reciprocal, c16) };
-                d
-            }
-            Err((d, quant)) => {
-                c16.fill(quant);
-                d
-            }
-        };
-        let d = dc * (1.0 / sum);
-        let c16 = c16.get(..positions).unwrap_or_default();
-        match <&mut [f32; HEAD]>::try_from(&mut *out) {
-            // SAFETY: the instructions are there, the lengths have been checked.
-            Ok(out) => unsafe { weighted_sum_of_8(c16, values.qs, d, out) },
-            Err(_) => weighted_sum_i16(c16, values.qs, head_dim, d, out),
+        let max: u32;
+        // SAFETY: a round reads a row of eight bytes and a scale and writes a score, and there are as
+        // many rounds as scores. LDR and LDRH take any address; scores are aligned, as VSTM needs it.
+        unsafe {
+            asm!(
+                "vmov s0, r10",
+                "vmov s1, r11",
+                "2:",
+                "ldr r11, [r0], #8",
+                "ldr r12, [r0, #-4]",
+                "ldrh lr, [r1], #2",
+                "vmov s2, lr",
+                "sxtb16 lr, r11",
+                "smuad r10, lr, r2",
+                "sxtb16 r11, r11, ror #8",
+                "smlad r10, r11, r3, r10",
+                "sxtb16 lr, r12",
+                "smlad r10, lr, r4, r10",
+                "sxtb16 r12, r12, ror #8",
+                "smlad r10, r12, r5, r10",
+                "vcvtb.f32.f16 s2, s2",
+                "vmov s3, r10",
+                "vcvt.f32.s32 s3, s3",
+                "vmul.f32 s2, s0, s2",
+                "vmul.f32 s3, s3, s2",
+                "vcmp.f32 s3, s1",
+                "vmrs apsr_nzcv, fpscr",
+                // Seldom: a score is larger than all before it. Not so NaN.
+                "bgt 4f",
+                "3:",
+                "vstmia r9!, {{s3}}",
+                "subs r8, r8, #1",
+                "bne 2b",
+                "b 5f",
+                "4:",
+                "vmov.f32 s1, s3",
+                "b 3b",
+                "5:",
+                "vmov r11, s1",
+                inout("r0") keys.qs.as_ptr() => _,
+                inout("r1") keys.scales.as_ptr() => _,
+                in("r2") pair(0, 2), in("r3") pair(1, 3), in("r4") pair(4, 6), in("r5") pair(5, 7),
+                inout("r8") scores.len() => _,
+                inout("r9") scores.as_mut_ptr() => _,
+                inout("r10") dq.to_bits() => _,
+                inout("r11") f32::NEG_INFINITY.to_bits() => max,
+                out("r12") _, out("lr") _,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _,
+                options(nostack),
+            );
+        }
+        f32::from_bits(max)
+    }
+
+    /// 31 instructions a score.
+    unsafe fn exp_eights(scores: &mut [f32], scales: &[u16], max: f32, sums: &mut Sums) {
+        let [c1, c2, c3, c4, c5] = EXP2_POLYNOMIAL;
+        let log2_e = core::f32::consts::LOG2_E;
+        let constants = [c1, c2, c3, c4, c5, 1.0, log2_e, ROUNDER, max, EXP_CUT, 0.0];
+        // SAFETY: a round reads eight scores and eight scales and writes eight numbers in place of the
+        // scores, and there are as many rounds as eights. Scores are aligned, as VLDR and VSTM need it,
+        // LDRH takes any address; `constants` and the lanes have eleven and eight numbers.
+        unsafe {
+            asm!(
+                "vldmia r10, {{s16-s26}}",
+                "vldmia r11, {{s8-s15}}",
+                "ldr r5, [r11, #32]",
+                "2:",
+                ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
+                "vldr s0, [r0]",
+                "ldrh r8, [r1], #2",
+                "vsub.f32 s0, s0, s24",
+                "vmov s5, r8",
+                "vmul.f32 s2, s0, s22",
+                "vcvtb.f32.f16 s5, s5",
+                "vadd.f32 s1, s2, s23",
+                "vsub.f32 s3, s1, s23",
+                "vsub.f32 s2, s2, s3",
+                "vmul.f32 s3, s2, s20",
+                "vadd.f32 s3, s3, s19",
+                "vmul.f32 s3, s2, s3",
+                "vadd.f32 s3, s3, s18",
+                "vmul.f32 s3, s2, s3",
+                "vadd.f32 s3, s3, s17",
+                "vmul.f32 s3, s2, s3",
+                "vadd.f32 s3, s3, s16",
+                "vmul.f32 s3, s2, s3",
+                "vadd.f32 s3, s3, s21",
+                "vmov r8, r9, s0, s1",
+                "add r9, r3, r9, lsl #23",
+                "vmov s1, r9",
+                "cmp r8, r4",
+                "vmul.f32 s3, s3, s1",
+                // Seldom: below the cut, or NaN with a sign.
+                "bhi 1\\lane\\()f",
+                "2\\lane\\():",
+                "vadd.f32 s\\lane, s\\lane, s3",
+                "vmul.f32 s3, s3, s5",
+                "vmov r8, s3",
+                "cmp r5, r8, lsl #1",
+                // Seldom: larger than all before it.
+                "blo 3\\lane\\()f",
+                "4\\lane\\():",
+                "vstmia r0!, {{s3}}",
+                ".endr",
+                "subs r2, r2, #1",
+                "bne 2b",
+                "b 3f",
+                ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
+                "1\\lane\\():",
+                "vcmp.f32 s0, s25",
+                "vmrs apsr_nzcv, fpscr",
+                "it lt",
+                "vmovlt.f32 s3, s26",
+                "b 2\\lane\\()b",
+                "3\\lane\\():",
+                "lsl r5, r8, #1",
+                "b 4\\lane\\()b",
+                ".endr",
+                "3:",
+                "vstmia r11, {{s8-s15}}",
+                "str r5, [r11, #32]",
+                inout("r0") scores.as_mut_ptr() => _,
+                inout("r1") scales.as_ptr() => _,
+                inout("r2") scores.len() / 8 => _,
+                in("r3") ONE,
+                in("r4") EXP_CUT.to_bits(),
+                out("r5") _, out("r8") _, out("r9") _,
+                in("r10") constants.as_ptr(),
+                in("r11") sums,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+                out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _,
+                options(nostack),
+            );
         }
     }
-}
 
-/// Scores for a head of any size; the answer is the largest.
-fn scores_of_any(
-    q16: &[i16],
-    keys: Q8Rows<'_>,
-    head_dim: usize,
-    dq: f32,
-    scores: &mut [f32],
-) -> f32 {
-    let rows = keys.qs.chunks_exact(head_dim).zip(keys.scales);
-    let mut max = f32::NEG_INFINITY;
-    for (score, (key, &dk)) in scores.iter_mut().zip(rows) {
-        *score = to_f32(dot_i16(q16, key)) * (dq * f16_to_f32(dk));
-        max = if *score > max { *score } else { max };
-    }
-    max
-}
-
-/// Scores for a head of eight: 23 instructions a position. The answer is the largest.
-///
-/// # Safety
-///
-/// The DSP instructions and the FPU are there, and `keys` has as many rows of eight, and as many
-/// scales, as there are scores, of which there is at least one.
-unsafe fn scores_of_8(q16: &[i16; HEAD], keys: Q8Rows<'_>, dq: f32, scores: &mut [f32]) -> f32 {
-    let pair = |low: usize, high: usize| {
-        u32::from(q16[low].cast_unsigned()) | u32::from(q16[high].cast_unsigned()) << 16
-    };
-    let max: u32;
-    // SAFETY: a round reads a row of eight bytes and a scale and writes a score, and there are as
-    // many rounds as scores. LDR and LDRH take any address; scores are aligned, as VSTM needs it.
-    unsafe {
-        asm!(
-            "vmov s0, r10",
-            "vmov s1, r11",
-            "2:",
-            "ldr r11, [r0], #8",
-            "ldr r12, [r0, #-4]",
-            "ldrh lr, [r1], #2",
-            "vmov s2, lr",
-            "sxtb16 lr, r11",
-            "smuad r10, lr, r2",
-            "sxtb16 r11, r11, ror #8",
-            "smlad r10, r11, r3, r10",
-            "sxtb16 lr, r12",
-            "smlad r10, lr, r4, r10",
-            "sxtb16 r12, r12, ror #8",
-            "smlad r10, r12, r5, r10",
-            "vcvtb.f32.f16 s2, s2",
-            "vmov s3, r10",
-            "vcvt.f32.s32 s3, s3",
-            "vmul.f32 s2, s0, s2",
-            "vmul.f32 s3, s3, s2",
-            "vcmp.f32 s3, s1",
-            "vmrs apsr_nzcv, fpscr",
-            // Seldom: a score is larger than all before it. Not so NaN.
-            "bgt 4f",
-            "3:",
-            "vstmia r9!, {{s3}}",
-            "subs r8, r8, #1",
-            "bne 2b",
-            "b 5f",
-            "4:",
-            "vmov.f32 s1, s3",
-            "b 3b",
-            "5:",
-            "vmov r11, s1",
-            inout("r0") keys.qs.as_ptr() => _,
-            inout("r1") keys.scales.as_ptr() => _,
-            in("r2") pair(0, 2), in("r3") pair(1, 3), in("r4") pair(4, 6), in("r5") pair(5, 7),
-            inout("r8") scores.len() => _,
-            inout("r9") scores.as_mut_ptr() => _,
-            inout("r10") dq.to_bits() => _,
-            inout("r11") f32::NEG_INFINITY.to_bits() => max,
-            out("r12") _, out("lr") _,
-            out("s0") _, out("s1") _, out("s2") _, out("s3") _,
-            options(nostack),
-        );
-    }
-    f32::from_bits(max)
-}
-
-/// What the softmax keeps from one run of scores to the next.
-#[repr(C)]
-struct Sums {
-    /// Lanes of the sum.
-    lanes: [f32; 8],
-    /// The largest magnitude, as the bits of an f32 without the sign, in the upper 31.
-    amax: u32,
-}
-
-/// Scores, whole eights of them, become e^(score - max), times the scale of their value. The answer
-/// is the sum without these scales, and the bits of the largest magnitude.
-///
-/// # Safety
-///
-/// The DSP instructions and the FPU are there.
-unsafe fn softmax(scores: &mut [f32], scales: &[u16], max: f32) -> (f32, u32) {
-    let mut sums = Sums {
-        lanes: [0.0; 8],
-        amax: 0,
-    };
-    let (whole, last) = scales.as_chunks::<8>();
-    let (scores, last_scores) = scores.split_at_mut(whole.len() * 8);
-    let mut padded = [0; 8];
-    for (to, &scale) in padded.iter_mut().zip(last) {
-        *to = scale;
-    }
-    // SAFETY: the instructions are there; eights of scores and of scales belong together.
-    unsafe {
-        if !scores.is_empty() {
-            exp_eights(scores, whole.as_flattened(), max, &mut sums);
-        }
-        if last_scores.len() == 8 {
-            exp_eights(last_scores, &padded, max, &mut sums);
+    /// 4.25 instructions a number.
+    unsafe fn round(x: &[f32], reciprocal: f32, out: &mut [i16]) {
+        // SAFETY: a round reads eight numbers and writes eight, and there are as many rounds as eights.
+        // Numbers are aligned, as VLDM needs it, STR takes any address. The lower half of 1.5 · 2^23 + n
+        // is n.
+        unsafe {
+            asm!(
+                "vmov s8, r3",
+                "vmov s9, r4",
+                "2:",
+                "vldmia r0!, {{s0-s7}}",
+                ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
+                "vmul.f32 s\\at, s\\at, s8",
+                ".endr",
+                ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
+                "vadd.f32 s\\at, s\\at, s9",
+                ".endr",
+                "vmov r3, r4, s0, s1",
+                "vmov r5, r8, s2, s3",
+                "pkhbt r3, r3, r4, lsl #16",
+                "pkhbt r5, r5, r8, lsl #16",
+                "str r3, [r1], #4",
+                "str r5, [r1], #4",
+                "vmov r3, r4, s4, s5",
+                "vmov r5, r8, s6, s7",
+                "pkhbt r3, r3, r4, lsl #16",
+                "pkhbt r5, r5, r8, lsl #16",
+                "str r3, [r1], #4",
+                "str r5, [r1], #4",
+                "subs r2, r2, #1",
+                "bne 2b",
+                inout("r0") x.as_ptr() => _,
+                inout("r1") out.as_mut_ptr() => _,
+                inout("r2") out.len() / 8 => _,
+                inout("r3") reciprocal.to_bits() => _,
+                inout("r4") ROUNDER.to_bits() => _,
+                out("r5") _, out("r8") _,
+                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _,
+                out("s5") _, out("s6") _, out("s7") _, out("s8") _, out("s9") _,
+                options(nostack),
+            );
         }
     }
-    (join(sums.lanes), sums.amax >> 1)
-}
 
-/// As [`softmax`], 31 instructions a score.
-///
-/// # Safety
-///
-/// The DSP instructions and the FPU are there, and there are as many scores as scales, one eight of
-/// them or more.
-unsafe fn exp_eights(scores: &mut [f32], scales: &[u16], max: f32, sums: &mut Sums) {
-    let [c1, c2, c3, c4, c5] = EXP2_POLYNOMIAL;
-    let log2_e = core::f32::consts::LOG2_E;
-    let constants = [c1, c2, c3, c4, c5, 1.0, log2_e, ROUNDER, max, EXP_CUT, 0.0];
-    // SAFETY: a round reads eight scores and eight scales and writes eight numbers in place of the
-    // scores, and there are as many rounds as eights. Scores are aligned, as VLDR and VSTM need it,
-    // LDRH takes any address; `constants` and the lanes have eleven and eight numbers.
-    unsafe {
-        asm!(
-            "vldmia r10, {{s16-s26}}",
-            "vldmia r11, {{s8-s15}}",
-            "ldr r5, [r11, #32]",
-            "2:",
-            ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
-            "vldr s0, [r0]",
-            "ldrh r8, [r1], #2",
-            "vsub.f32 s0, s0, s24",
-            "vmov s5, r8",
-            "vmul.f32 s2, s0, s22",
-            "vcvtb.f32.f16 s5, s5",
-            "vadd.f32 s1, s2, s23",
-            "vsub.f32 s3, s1, s23",
-            "vsub.f32 s2, s2, s3",
-            "vmul.f32 s3, s2, s20",
-            "vadd.f32 s3, s3, s19",
-            "vmul.f32 s3, s2, s3",
-            "vadd.f32 s3, s3, s18",
-            "vmul.f32 s3, s2, s3",
-            "vadd.f32 s3, s3, s17",
-            "vmul.f32 s3, s2, s3",
-            "vadd.f32 s3, s3, s16",
-            "vmul.f32 s3, s2, s3",
-            "vadd.f32 s3, s3, s21",
-            "vmov r8, r9, s0, s1",
-            "add r9, r3, r9, lsl #23",
-            "vmov s1, r9",
-            "cmp r8, r4",
-            "vmul.f32 s3, s3, s1",
-            // Seldom: below the cut, or NaN with a sign.
-            "bhi 1\\lane\\()f",
-            "2\\lane\\():",
-            "vadd.f32 s\\lane, s\\lane, s3",
-            "vmul.f32 s3, s3, s5",
-            "vmov r8, s3",
-            "cmp r5, r8, lsl #1",
-            // Seldom: larger than all before it.
-            "blo 3\\lane\\()f",
-            "4\\lane\\():",
-            "vstmia r0!, {{s3}}",
-            ".endr",
-            "subs r2, r2, #1",
-            "bne 2b",
-            "b 3f",
-            ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
-            "1\\lane\\():",
-            "vcmp.f32 s0, s25",
-            "vmrs apsr_nzcv, fpscr",
-            "it lt",
-            "vmovlt.f32 s3, s26",
-            "b 2\\lane\\()b",
-            "3\\lane\\():",
-            "lsl r5, r8, #1",
-            "b 4\\lane\\()b",
-            ".endr",
-            "3:",
-            "vstmia r11, {{s8-s15}}",
-            "str r5, [r11, #32]",
-            inout("r0") scores.as_mut_ptr() => _,
-            inout("r1") scales.as_ptr() => _,
-            inout("r2") scores.len() / 8 => _,
-            in("r3") ONE,
-            in("r4") EXP_CUT.to_bits(),
-            out("r5") _, out("r8") _, out("r9") _,
-            in("r10") constants.as_ptr(),
-            in("r11") sums,
-            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
-            out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _,
-            options(nostack),
-        );
-    }
-}
-
-/// Numbers, whole eights of them, times `reciprocal`, rounded to nearest even. None is beyond
-/// ±32767, since `reciprocal` is that of their scale: nothing need be clamped.
-///
-/// # Safety
-///
-/// The DSP instructions and the FPU are there, and `out` is as long as `x`, eight or more.
-unsafe fn round(x: &[f32], reciprocal: f32, out: &mut [i16]) {
-    // SAFETY: a round reads eight numbers and writes eight, and there are as many rounds as eights.
-    // Numbers are aligned, as VLDM needs it, STR takes any address. The lower half of 1.5 · 2^23 + n
-    // is n.
-    unsafe {
-        asm!(
-            "vmov s8, r3",
-            "vmov s9, r4",
-            "2:",
-            "vldmia r0!, {{s0-s7}}",
-            ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
-            "vmul.f32 s\\at, s\\at, s8",
-            ".endr",
-            ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
-            "vadd.f32 s\\at, s\\at, s9",
-            ".endr",
-            "vmov r3, r4, s0, s1",
-            "vmov r5, r8, s2, s3",
-            "pkhbt r3, r3, r4, lsl #16",
-            "pkhbt r5, r5, r8, lsl #16",
-            "str r3, [r1], #4",
-            "str r5, [r1], #4",
-            "vmov r3, r4, s4, s5",
-            "vmov r5, r8, s6, s7",
-            "pkhbt r3, r3, r4, lsl #16",
-            "pkhbt r5, r5, r8, lsl #16",
-            "str r3, [r1], #4",
-            "str r5, [r1], #4",
-            "subs r2, r2, #1",
-            "bne 2b",
-            inout("r0") x.as_ptr() => _,
-            inout("r1") out.as_mut_ptr() => _,
-            inout("r2") out.len() / 8 => _,
-            inout("r3") reciprocal.to_bits() => _,
-            inout("r4") ROUNDER.to_bits() => _,
-            out("r5") _, out("r8") _,
-            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _,
-            out("s5") _, out("s6") _, out("s7") _, out("s8") _, out("s9") _,
-            options(nostack),
-        );
-    }
-}
-
-/// `out = sum(c[i] * values[i]) * d` for a head of eight: 16 instructions a position.
-///
-/// # Safety
-///
-/// The DSP instructions are there, and there are as many rows of eight values as `c` has elements.
-unsafe fn weighted_sum_of_8(c: &[i16], values: &[i8], d: f32, out: &mut [f32; HEAD]) {
-    let mut total = [0.0_f32; HEAD];
-    let runs = values.chunks(HEAD * POSITIONS_A_SUM);
-    for (c, values) in c.chunks(POSITIONS_A_SUM).zip(runs) {
-        let mut sum = [0_i32; HEAD];
+    /// 15.5 instructions a position.
+    unsafe fn sum_of_8(c: &[i16], values: &[i8]) -> [i32; HEAD] {
+        let mut sum = [0; HEAD];
         if c.len() > 1 {
             // SAFETY: there are as many rows as elements of `c`.
             sum = unsafe { sum_pairs(c, values) };
@@ -357,12 +209,7 @@ unsafe fn weighted_sum_of_8(c: &[i16], values: &[i8], d: f32, out: &mut [f32; HE
                 *sum += i32::from(c) * i32::from(v);
             }
         }
-        for (total, sum) in total.iter_mut().zip(sum) {
-            *total += to_f32(sum);
-        }
-    }
-    for (out, total) in out.iter_mut().zip(total) {
-        *out = total * d;
+        sum
     }
 }
 
@@ -370,7 +217,7 @@ unsafe fn weighted_sum_of_8(c: &[i16], values: &[i8], d: f32, out: &mut [f32; HE
 ///
 /// # Safety
 ///
-/// The DSP instructions are there, `c` has two elements or more, at most [`POSITIONS_A_SUM`], and
+/// The DSP instructions are there, `c` has two elements or more, at most 512, and
 /// there are as many rows of eight values.
 unsafe fn sum_pairs(c: &[i16], values: &[i8]) -> [i32; HEAD] {
     let mut sum = [0; HEAD];

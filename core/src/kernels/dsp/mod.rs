@@ -12,7 +12,7 @@ mod q5_0;
 mod q8_0;
 mod quantize;
 
-pub(super) use attention::attend_q8;
+pub(super) use attention::Dsp;
 pub(super) use quantize::quantize_q8;
 
 use super::backend::Shape;
