@@ -9,6 +9,7 @@
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+mod decimal;
 pub mod gguf;
 pub mod kernels;
 pub mod kv_cache;
@@ -18,6 +19,7 @@ pub mod ops;
 pub mod quant;
 pub mod sampler;
 pub mod session;
+mod sort;
 pub mod tokenizer;
 
 pub use logits_hash::LogitsHash;

@@ -3,6 +3,7 @@
 use core::hash::Hasher;
 
 use super::{ErrorKind, TensorInfo, Value, ValueType, parse::Report, parse::tell, reader::Reader};
+use crate::sort::sort_unstable_by;
 
 /// Entries that begin with a name, one after the other.
 pub(super) struct Names<'a> {
@@ -43,7 +44,7 @@ impl<'a> Names<'a> {
         for slot in slots.iter_mut() {
             *slot = short_hash((self.next)(&mut reader)?);
         }
-        slots.sort_unstable();
+        sort_unstable_by(slots, u32::cmp);
         let equal = slots.windows(2).filter(|pair| pair.first() == pair.last());
         let mut shared = [0; 8];
         let mut count = 0_usize;
@@ -86,7 +87,7 @@ impl<'a> Names<'a> {
         }
         let slots = slots.get_mut(..count)?;
         let name = |&position: &u32| self.name_at(position);
-        slots.sort_unstable_by(|a, b| name(a).cmp(name(b)).then(a.cmp(b)));
+        sort_unstable_by(slots, |a, b| name(a).cmp(name(b)).then(a.cmp(b)));
         let mut first = None;
         for pair in slots.windows(2) {
             let &[before, after] = pair else { continue };

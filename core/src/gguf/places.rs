@@ -4,6 +4,7 @@ use super::{
     ErrorKind, Gguf, TensorInfo, align_up, names::skip_info, parse::Report, parse::tell,
     reader::Reader, reader::to_u64,
 };
+use crate::sort::sort_unstable_by;
 
 /// Checks where the tensors lie: aligned, inside the data, none over another.
 pub(super) fn places(
@@ -84,7 +85,8 @@ fn overlaps_sorted(gguf: &Gguf<'_>, positions: &mut [u32], report: Report<'_>) -
         *position = u32::try_from(reader.at()).ok()?;
         skip_info(&mut reader)?;
     }
-    positions.sort_unstable_by_key(|&position| (info_at(position), position));
+    let key = |&position: &u32| (info_at(position), position);
+    sort_unstable_by(positions, |a, b| key(a).cmp(&key(b)));
     let mut furthest: Option<(u64, u32)> = None;
     for &position in positions.iter() {
         let Some((begin, end)) = info_at(position) else {

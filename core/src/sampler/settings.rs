@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use crate::decimal::Decimal;
+
 use crate::gguf::{Gguf, KeyError, keys};
 
 /// How the next token is chosen. The names and the switched-off values are llama.cpp's.
@@ -127,10 +129,14 @@ pub enum SettingsError {
 impl fmt::Display for SettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Temperature(x) => write!(f, "temperature {x} is not a number from 0 up"),
-            Self::TopP(x) => write!(f, "top-p {x} is not between 0 and 1"),
-            Self::MinP(x) => write!(f, "min-p {x} is not between 0 and 1"),
-            Self::RepeatPenalty(x) => write!(f, "repeat penalty {x} is not a number above 0"),
+            Self::Temperature(x) => {
+                write!(f, "temperature {} is not a number from 0 up", Decimal(*x))
+            }
+            Self::TopP(x) => write!(f, "top-p {} is not between 0 and 1", Decimal(*x)),
+            Self::MinP(x) => write!(f, "min-p {} is not between 0 and 1", Decimal(*x)),
+            Self::RepeatPenalty(x) => {
+                write!(f, "repeat penalty {} is not a number above 0", Decimal(*x))
+            }
             Self::SeedZero => f.write_str("seed 0 makes every draw 0: take any other"),
         }
     }

@@ -4,6 +4,7 @@ use core::cmp::Ordering;
 use core::fmt;
 
 use crate::gguf::{Array, ValueType};
+use crate::sort::sort_unstable_by;
 
 /// How tokens are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -170,7 +171,9 @@ impl<'a> Index<'a> {
         }
         let offsets = &*offsets;
         let by_offset = |id: u32| text_at(tokens, |at| offsets.get(at).copied(), id);
-        sorted.sort_unstable_by_key(|id| (by_offset(*id), *id));
+        sort_unstable_by(sorted, |a, b| {
+            by_offset(*a).cmp(&by_offset(*b)).then(a.cmp(b))
+        });
         Some(Self {
             tokens,
             arrays: Arrays::Built { offsets, sorted },

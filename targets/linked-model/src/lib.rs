@@ -20,13 +20,13 @@ use smidgen_core::session::{Plan, SessionOptions};
 use smidgen_core::tokenizer::Vocabulary;
 
 /// The longest command line, in bytes.
-const LINE: usize = 512;
+const LINE: usize = 320;
 
 /// Tokens of a prompt.
-const IDS: usize = 257;
+const IDS: usize = 130;
 
-/// Words to encode a prompt of 256 characters, with the space that comes before it.
-const SCRATCH: usize = 5 * 257;
+/// Words to encode a prompt of 128 characters, with the space that comes before it.
+const SCRATCH: usize = 5 * 129;
 
 /// Writes `model.rs` to the folder for generated code: the model as `LINKED`, its buffers as
 /// `memory()`. `ram` is how much RAM there is, and `stack` how much of it must be left.
