@@ -18,9 +18,11 @@ use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct};
 /// A value exists only where its instructions can be run: on boards that is settled when the
 /// program is compiled, under the feature `std` it is also found out at run time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Backend(pub(super) Kind);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub(super) enum Kind {
     Scalar,
     /// Made only where AVX2 and F16C were found.
