@@ -228,8 +228,12 @@ impl SelfTest {
             *q = i8::from_ne_bytes([self.byte()]).max(-127);
         }
         for scale in scales.as_flattened_mut() {
-            // From 2^-10 to 2^-4.
-            *scale = 0x1400 + u16::from(self.byte()) * 24;
+            let byte = u16::from(self.byte());
+            *scale = match byte % 16 {
+                0 => 0,
+                1 => byte,               // Subnormal.
+                _ => 0x1400 + byte * 24, // From 2^-10 to 2^-4.
+            };
         }
         let mut q = [0.0; 2 * HEAD];
         self.fill(&mut q);
@@ -241,7 +245,8 @@ impl SelfTest {
             q: &q[..2 * head_dim],
             head_dim,
             positions,
-            scale: 0.25,
+            // In every other case some scores are far below the largest.
+            scale: [0.25, 8.0][positions % 2],
         };
         let run = |backend: Backend| {
             let mut out = [0.0; 2 * HEAD];
