@@ -44,7 +44,7 @@ pub(crate) struct Args {
     #[arg(long)]
     no_bos: bool,
 
-    /// Take the text of special tokens, such as </s>, for these tokens.
+    /// Take the text of special tokens, such as `</s>`, for these tokens.
     #[arg(long)]
     special: bool,
 
