@@ -3,8 +3,8 @@
 //! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
 //! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
 //! and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
-//! One file a block type. A type of 32 elements is a [`Block32`], a K type of 256 elements a
-//! [`Block256`]; both say how the bytes of one block unpack into small integers and their scales,
+//! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
+//! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
 //! and back, and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
 //! How a block is chosen for given numbers is ggml's reference, bit for bit.
 
