@@ -56,8 +56,10 @@ fn is_reason(error: &Error, reason: &str) -> bool {
         // A count or a length that the file cannot hold may be wrong, or the file may be cut.
         "truncated" => match error.kind {
             E::Truncated { .. } | E::DataTruncated { .. } => true,
-            E::StringLength { .. } => error.to_string().ends_with("bytes are left"),
-            E::TensorCount { .. } | E::MetadataCount { .. } | E::TensorTooLarge { .. } => {
+            E::StringLength { .. }
+            | E::TensorCount { .. }
+            | E::MetadataCount { .. }
+            | E::TensorTooLarge { .. } => {
                 let text = error.to_string();
                 text.contains("truncated") || text.contains("cut short")
             }

@@ -6,7 +6,7 @@ use super::{Backend, rows};
 use super::{backend::Kind, cortex_m_attention, dsp};
 #[cfg(all(target_arch = "arm", feature = "mve"))]
 use super::{backend::Kind, cortex_m_attention, mve};
-#[cfg(target_arch = "aarch64")]
+#[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
 use super::{backend::Kind, neon};
 #[cfg(target_arch = "x86_64")]
 use super::{backend::Kind, x86};
@@ -111,7 +111,7 @@ impl Backend {
         out: &mut [f32],
     ) {
         match self.0 {
-            #[cfg(target_arch = "aarch64")]
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::attend_q8(queries, keys, values, scratch, out),
             #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
             #[allow(unsafe_code)]
