@@ -27,7 +27,7 @@ impl Iq4Nl {
 
     /// The value nearest to `x`, of two equally near ones the upper.
     #[inline(always)]
-    fn nearest(x: f32) -> i8 {
+    pub(super) fn nearest(x: f32) -> i8 {
         Self::VALUES[usize::from(Self::index_of(x) & 15)]
     }
 }

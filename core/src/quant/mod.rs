@@ -2,17 +2,16 @@
 //!
 //! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
 //! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
-//! and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
-//! One file a block type. A type of 32 elements is a `Block32`, a K type of 256 elements a
-//! `Block256`; both say how the bytes of one block unpack into small integers and their scales,
-//! and back, and everything else (decoding here, dot products in [`crate::kernels`]) follows from that.
-//! How a block is chosen for given numbers is ggml's reference, bit for bit.
+//! and back, and everything else (decoding here, dot products in [`crate::kernels`]) follows from
+//! that. How a block is chosen for given numbers is ggml's reference, bit for bit; who knows better
+//! which numbers matter chooses quants of a [`Grid`].
 
 mod activation;
 mod bf16;
 mod block;
 mod f16;
 mod f32;
+mod grid;
 mod iq4_nl;
 mod q2_k;
 mod q3_k;
@@ -30,6 +29,7 @@ pub use activation::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind
 pub use bf16::{bf16_to_f32, f32_to_bf16};
 pub(crate) use block::{Block32, Block256, Unpacked32, Unpacked256};
 pub use f16::{f16_to_f32, f32_to_f16};
+pub use grid::Grid;
 pub(crate) use iq4_nl::Iq4Nl;
 pub(crate) use q2_k::Q2K;
 pub(crate) use q3_k::Q3K;

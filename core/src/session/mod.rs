@@ -3,6 +3,7 @@
 mod buffers;
 mod generate;
 mod prefix;
+mod probe;
 mod step;
 mod stop_text;
 
@@ -12,6 +13,7 @@ pub use generate::{
     StopReason,
 };
 pub use prefix::PrefixError;
+pub use probe::{Probe, Tap};
 pub use step::Progress;
 pub use stop_text::held_len;
 
@@ -124,6 +126,7 @@ pub struct Session<'b> {
     model: &'b Model<'b>,
     backend: Backend,
     parallel: Option<&'b dyn Parallel>,
+    probe: Option<&'b mut Probe<'b>>,
     options: SessionOptions,
     cache: KvCache<'b>,
     floats: &'b mut [f32],
@@ -173,6 +176,7 @@ impl<'b> Session<'b> {
             model,
             backend: Backend::best(),
             parallel: None,
+            probe: None,
             options,
             cache,
             floats: buffers.floats,
@@ -198,6 +202,13 @@ impl<'b> Session<'b> {
     #[must_use]
     pub fn with_parallel(mut self, parallel: &'b dyn Parallel) -> Self {
         self.parallel = Some(parallel);
+        self
+    }
+
+    /// Shows a function what goes into every matrix; importances are measured so.
+    #[must_use]
+    pub fn with_probe(mut self, probe: &'b mut Probe<'b>) -> Self {
+        self.probe = Some(probe);
         self
     }
 

@@ -1,6 +1,6 @@
 //! The way of tokens through the layers, one layer at a time.
 
-use super::{Session, SessionError};
+use super::{Session, SessionError, Tap};
 use crate::kernels::AttentionScratch;
 use crate::model::Layer;
 use crate::ops::{Inputs, rotation};
@@ -97,7 +97,7 @@ impl Session<'_> {
 
     fn layer(&mut self, pass: Pass, layer: &Layer<'_>) {
         self.attention(pass, layer);
-        self.feed_forward(pass.tokens, layer);
+        self.feed_forward(pass, layer);
     }
 
     fn finish(&mut self, pass: Pass) {
@@ -119,6 +119,9 @@ impl Session<'_> {
         let rows = normed.chunks_exact_mut(n_embd);
         for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
             backend.rms_norm(x, layer.attn_norm, hp.rms_eps, normed);
+        }
+        if let Some(probe) = &mut self.probe {
+            probe(Tap::Attention(pass.layer), normed);
         }
         let mut inputs = Inputs {
             x: normed,
@@ -156,6 +159,9 @@ impl Session<'_> {
                 .attend(backend, pass.layer, q, positions, scratch, attended);
         }
 
+        if let Some(probe) = &mut self.probe {
+            probe(Tap::AttentionOutput(pass.layer), attended);
+        }
         let mut inputs = Inputs {
             x: attended,
             q8: self.q8,
@@ -168,9 +174,9 @@ impl Session<'_> {
         backend.add(x, added);
     }
 
-    fn feed_forward(&mut self, tokens: usize, layer: &Layer<'_>) {
+    fn feed_forward(&mut self, pass: Pass, layer: &Layer<'_>) {
         let hp = &self.model.hyperparameters;
-        let (backend, parallel) = (self.backend, self.parallel);
+        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens);
         let (n_embd, n_ff) = (hp.n_embd, hp.n_ff);
         let parts = self.plan.split(self.floats);
         let x = cut(parts.x, tokens * n_embd);
@@ -181,6 +187,9 @@ impl Session<'_> {
         let rows = normed.chunks_exact_mut(n_embd);
         for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
             backend.rms_norm(x, layer.ffn_norm, hp.rms_eps, normed);
+        }
+        if let Some(probe) = &mut self.probe {
+            probe(Tap::FeedForward(pass.layer), normed);
         }
         let mut inputs = Inputs {
             x: normed,
@@ -193,6 +202,9 @@ impl Session<'_> {
         inputs.multiply(backend, parallel, &layer.ffn_up, up);
         backend.swiglu(gate, up);
 
+        if let Some(probe) = &mut self.probe {
+            probe(Tap::FeedForwardDown(pass.layer), gate);
+        }
         let mut inputs = Inputs {
             x: gate,
             q8: self.q8,
@@ -213,6 +225,9 @@ impl Session<'_> {
         let x = parts.x.chunks_exact(n_embd).nth(token).unwrap_or_default();
         let normed = cut(parts.input, n_embd);
         backend.rms_norm(x, self.model.output_norm, hp.rms_eps, normed);
+        if let Some(probe) = &mut self.probe {
+            probe(Tap::Classifier, normed);
+        }
         let mut inputs = Inputs {
             x: normed,
             q8: self.q8,

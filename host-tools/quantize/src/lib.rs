@@ -26,8 +26,10 @@
 //! # Ok::<(), smidgen_io::Error>(())
 //! ```
 
+mod calibrate;
 mod error;
 mod file_type;
+mod fit;
 mod options;
 mod override_kv;
 mod padding;
@@ -37,9 +39,13 @@ mod role;
 mod rows;
 mod rules;
 
+pub use calibrate::{
+    Baseline, CalibrateError, Calibration, Comparison, Encoded, Material, OWN_SAMPLES, cut_text,
+};
 pub use error::{NumberError, QuantizeError};
 pub use file_type::FileType;
+pub use fit::{Candidate, FitError, FitTensor, fit};
 pub use options::{Options, Padding, TensorType};
 pub use override_kv::{OverrideError, OverrideKv};
 pub use plan::PlannedTensor;
-pub use quantization::{Quantization, quantize};
+pub use quantization::{Quantization, as_f32, quantize, quantize_with, with_threads};

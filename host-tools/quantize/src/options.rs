@@ -86,6 +86,14 @@ impl TensorType {
         Ok(Self { pattern, ty })
     }
 
+    /// For the tensor of exactly this name.
+    ///
+    /// # Errors
+    /// The name makes no pattern.
+    pub fn exact(name: &str, ty: GgmlType) -> Result<Self, regex_lite::Error> {
+        Self::new(&format!("^{}$", regex_lite::escape(name)), ty)
+    }
+
     /// Whether it is for this tensor.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

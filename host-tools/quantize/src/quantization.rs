@@ -2,6 +2,7 @@
 
 use std::{
     io::{self, Write},
+    num::NonZeroUsize,
     path::Path,
     sync::Arc,
 };
@@ -11,7 +12,7 @@ use smidgen_core::quant::row_bytes;
 use smidgen_io::{GgufBuilder, Overwrite, TensorSource};
 
 use crate::{
-    FileType, Options, PlannedTensor, QuantizeError,
+    Encoded, FileType, Options, Padding, PlannedTensor, QuantizeError,
     plan::{self, FilePlan},
     rows::Rows,
 };
@@ -40,6 +41,19 @@ pub fn quantize<'a>(
     parts: &[Gguf<'a>],
     options: &Options,
 ) -> Result<Quantization<'a>, QuantizeError> {
+    quantize_with(parts, options, &Encoded::new())
+}
+
+/// As [`quantize`], with tensors that have been encoded before; one whose type or length is not
+/// that which is planned is encoded anew.
+///
+/// # Errors
+/// As [`quantize`].
+pub fn quantize_with<'a>(
+    parts: &[Gguf<'a>],
+    options: &Options,
+    encoded: &Encoded,
+) -> Result<Quantization<'a>, QuantizeError> {
     let FilePlan {
         tensors: planned,
         padded,
@@ -67,12 +81,20 @@ pub fn quantize<'a>(
     for given in &options.overrides {
         given.apply(&mut builder);
     }
-    let threads = options.threads.map_or(0, std::num::NonZeroUsize::get);
+    let threads = options.threads.map_or(0, NonZeroUsize::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     let pool = Arc::new(pool.build().map_err(io::Error::other)?);
     let mut tensors = Vec::with_capacity(planned.len());
     for (source, tensor) in planned {
-        add(&mut builder, source.bytes, &tensor, &pool)?;
+        let ready = encoded.get(&tensor.name);
+        let ready =
+            ready.filter(|(ty, bytes)| *ty == tensor.to && bytes.len() as u64 == tensor.bytes);
+        match ready {
+            Some((ty, bytes)) => {
+                builder.tensor(&tensor.name, &tensor.dims, *ty, bytes.clone())?;
+            }
+            None => add(&mut builder, source.bytes, &tensor, &pool)?,
+        }
         tensors.push(tensor);
     }
     Ok(Quantization {
@@ -83,6 +105,38 @@ pub fn quantize<'a>(
         tied,
         file_type: options.file_type,
     })
+}
+
+/// The whole model as f32 in memory, for [`Calibration`](crate::Calibration): padded if asked for,
+/// without an output matrix that is the embeddings once more.
+///
+/// # Errors
+/// As [`quantize`]; or it cannot be padded.
+pub fn as_f32(
+    parts: &[Gguf<'_>],
+    padding: Padding,
+    threads: Option<NonZeroUsize>,
+) -> Result<Vec<u8>, QuantizeError> {
+    let f32 = FileType::from_name("F32").ok_or(QuantizeError::NoInput)?;
+    let mut options = Options::new(f32);
+    options.allow_requantize = true;
+    options.padding = padding;
+    options.threads = threads;
+    let mut bytes = Vec::new();
+    quantize(parts, &options)?.write_to(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// Runs a job whose parallel parts have this many threads, one for each processor if not given.
+///
+/// # Errors
+/// The system gives no more threads.
+pub fn with_threads<R: Send>(
+    threads: Option<NonZeroUsize>,
+    job: impl FnOnce() -> R + Send,
+) -> io::Result<R> {
+    let pool = rayon::ThreadPoolBuilder::new().num_threads(threads.map_or(0, NonZeroUsize::get));
+    Ok(pool.build().map_err(io::Error::other)?.install(job))
 }
 
 fn add<'a>(

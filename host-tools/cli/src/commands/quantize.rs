@@ -10,15 +10,23 @@ use std::{
 
 use anyhow::{anyhow, bail};
 use serde_json::{Value as Json, json};
-use smidgen_core::{gguf::GgmlType, quant::activation_kind};
+use smidgen_core::{
+    gguf::{GgmlType, Gguf},
+    quant::activation_kind,
+    tokenizer::EncodeOptions,
+};
 use smidgen_edit::printable;
 use smidgen_io::{FileBytes, Overwrite, same_file};
 use smidgen_quantize::{
-    FileType, Options, OverrideKv, Padding, PlannedTensor, Quantization, QuantizeError, TensorType,
-    quantize,
+    Calibration, Comparison, Encoded, FileType, FitError, FitTensor, Material, Options, OverrideKv,
+    Padding, PlannedTensor, Quantization, QuantizeError, TensorType, as_f32, cut_text, fit,
+    quantize, quantize_with,
 };
 
-use crate::output::{self, Align, Table, hinted};
+use crate::{
+    engine::{self, ModelFiles},
+    output::{self, Align, Table, hinted},
+};
 
 const HELP: &str = "\
 Types: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q2_K_S, Q3_K_S, Q3_K_M, Q3_K_L,
@@ -49,7 +57,8 @@ pub(crate) struct Args {
 
     /// The kind of file, such as `Q8_0` or `Q4_K_M`.
     #[arg(value_name = "TYPE", value_parser = file_type)]
-    ty: FileType,
+    #[arg(required_unless_present = "fit", conflicts_with = "fit")]
+    ty: Option<FileType>,
 
     /// Threads, where llama-quantize takes them.
     #[arg(value_name = "NTHREADS", hide = true, conflicts_with = "threads")]
@@ -94,6 +103,21 @@ pub(crate) struct Args {
     /// Set metadata; TYPE is int, float, bool or str.
     #[arg(long = "override-kv", value_name = "KEY=TYPE:VALUE")]
     overrides: Vec<OverrideKv>,
+
+    /// Round so that what the model says changes least: FILE is a text to watch it read; with
+    /// `self`, samples of its own.
+    #[arg(long, value_name = "FILE|self", num_args = 0..=1, default_missing_value = "self")]
+    calibrate: Option<PathBuf>,
+
+    /// Instead of a TYPE: the best type for each tensor, measured, so that the file takes at most
+    /// this many bytes. Calibrates on samples of the model's own, or as --calibrate says.
+    #[arg(long, value_name = "BYTES", conflicts_with_all = ["pure", "no_pad", "strict"])]
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    fit: Option<u64>,
+
+    /// Seed of the samples that a model is calibrated on.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    seed: u64,
 
     /// Fail if a tensor cannot have its type.
     #[arg(long)]
@@ -143,8 +167,8 @@ fn tensor_type(text: &str) -> Result<TensorType, String> {
 }
 
 impl Args {
-    fn options(&self) -> Options {
-        let mut options = Options::new(self.ty);
+    fn options(&self, ty: FileType) -> Options {
+        let mut options = Options::new(ty);
         options.pure = self.pure;
         options.allow_requantize = self.allow_requantize;
         options.leave_output_tensor = self.leave_output_tensor;
@@ -166,8 +190,8 @@ impl Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     check_paths(args)?;
-    let file = FileBytes::open(&args.input)?;
-    let gguf = file.gguf()?;
+    let files = ModelFiles::open(&args.input)?;
+    let ggufs = files.parse()?;
     let shown = args.input.display();
     let fail = |error: QuantizeError| match error {
         error @ QuantizeError::Requantize { .. } => hinted(
@@ -181,7 +205,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         error @ QuantizeError::File { .. } => anyhow::Error::new(error),
         error => anyhow!("{shown}: {error}"),
     };
-    let mut quantization = quantize(&[gguf], &args.options()).map_err(fail)?;
+    let mut made = if args.calibrate.is_some() || args.fit.is_some() {
+        calibrated(args, &files, &ggufs, &fail)?
+    } else {
+        let ty = args.ty.ok_or_else(|| anyhow!("no TYPE given"))?;
+        Made {
+            quantization: quantize(&ggufs, &args.options(ty)).map_err(fail)?,
+            fitted: Vec::new(),
+            comparison: None,
+        }
+    };
+    let quantization = &mut made.quantization;
     if let (Some(cause), false) = (quantization.not_padded(), args.quiet) {
         output::warn(format_args!(
             "the feed-forward network is not padded: {cause}"
@@ -206,8 +240,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let report = Report {
         args,
-        quantization: &quantization,
-        bytes_before: file.len() as u64,
+        made: &made,
+        quantization: &made.quantization,
+        bytes_before: files.bytes(),
         bytes,
     };
     if args.json {
@@ -243,9 +278,116 @@ fn check_paths(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
+/// What is to be written, and what is known of it.
+struct Made<'a> {
+    quantization: Quantization<'a>,
+    /// The types that were measured to fit a budget.
+    fitted: Vec<FitTensor>,
+    /// How far the model is from the original, if it was calibrated.
+    comparison: Option<Comparison>,
+}
+
+/// Tokens by which types are compared, and by which the result is.
+const TOKENS: (usize, usize) = (2048, 8192);
+
+/// Quantizes with calibrated rounding, and where a budget is given with the types that fit it best.
+fn calibrated<'a>(
+    args: &Args,
+    files: &ModelFiles,
+    ggufs: &[Gguf<'a>],
+    fail: &dyn Fn(QuantizeError) -> anyhow::Error,
+) -> anyhow::Result<Made<'a>> {
+    let threads = args.threads.or(args.nthreads);
+    let mut index = Vec::new();
+    let vocabulary = files.vocabulary(ggufs, &mut index)?;
+    let material = match args.calibrate.as_deref() {
+        None => Material::Own { seed: args.seed },
+        Some(path) if path == Path::new("self") => Material::Own { seed: args.seed },
+        Some(path) => {
+            let text = FileBytes::read(path)?;
+            let options = EncodeOptions {
+                add_bos: false,
+                ..vocabulary.prompt_options()
+            };
+            let ids = engine::encode(&vocabulary, &text, options)?;
+            if ids.len() < 2 {
+                bail!("{}: a text of two tokens or more is needed", path.display());
+            }
+            Material::Text(cut_text(&ids, vocabulary.bos()))
+        }
+    };
+    // The base of a fitted file is as small as blocks get: what is no matrix stays as it is.
+    let base = FileType::from_name("Q4_0");
+    let ty = args.ty.or(base).ok_or_else(|| anyhow!("no TYPE given"))?;
+    let mut options = args.options(ty);
+    let plain = quantize(ggufs, &options).map_err(fail)?;
+    let padding = match plain.padded() {
+        Some(_) => Padding::Always,
+        None => Padding::Off,
+    };
+    let bos = vocabulary.bos();
+    let shown = args.input.display();
+    let work = || -> anyhow::Result<_> {
+        let file = as_f32(ggufs, padding, threads).map_err(fail)?;
+        let calibration = Calibration::new(file, bos, material);
+        let calibration = calibration.map_err(|error| anyhow!("{shown}: {error}"))?;
+        let (mut encoded, mut fitted) = (Encoded::new(), Vec::new());
+        if let Some(budget) = args.fit {
+            let tensors = plain.tensors();
+            let alignment = u64::from(ggufs.first().map_or(32, Gguf::alignment));
+            let baseline = calibration.baseline(TOKENS.0)?;
+            let padded = |bytes: u64| bytes.next_multiple_of(alignment);
+            let known = |tensor: &&PlannedTensor| calibration.knows(&tensor.name);
+            let matrices: u64 = tensors.iter().filter(known).map(|t| padded(t.bytes)).sum();
+            let rest = plain.file_len().map_err(fail)?.saturating_sub(matrices);
+            let room = budget.saturating_sub(rest);
+            fitted =
+                fit(&calibration, &baseline, tensors, alignment, room).map_err(
+                    |error| match error {
+                        FitError::TooSmall { least, .. } => anyhow!(
+                            "{shown}: {budget} bytes are too few, the least is {}",
+                            least + rest
+                        ),
+                        error => anyhow!("{shown}: {error}"),
+                    },
+                )?;
+            for tensor in &fitted {
+                tensor.put_into(&mut encoded);
+                let ty = TensorType::exact(&tensor.name, tensor.choice().ty)?;
+                options.tensor_types.insert(0, ty);
+            }
+            if let Some(ty) = most_bytes(&fitted) {
+                options.file_type = ty;
+            }
+        } else {
+            encoded = calibration.encode_planned(plain.tensors());
+        }
+        let quantization = quantize_with(ggufs, &options, &encoded).map_err(fail)?;
+        let comparison = calibration.measure(&encoded, &calibration.baseline(TOKENS.1)?)?;
+        Ok((quantization, fitted, comparison))
+    };
+    let (quantization, fitted, comparison) = work()?;
+    Ok(Made {
+        quantization,
+        fitted,
+        comparison: Some(comparison),
+    })
+}
+
+/// The kind of file that most bytes of the matrices are of.
+fn most_bytes(fitted: &[FitTensor]) -> Option<FileType> {
+    let bytes = |ty: FileType| -> u64 {
+        let choices = fitted.iter().map(FitTensor::choice);
+        let of_type = choices.filter(|choice| choice.ty == ty.base());
+        of_type.map(|choice| choice.bytes).sum()
+    };
+    FileType::all().max_by_key(|&ty| bytes(ty))
+}
+
 /// What was done, to be printed.
 struct Report<'r> {
     args: &'r Args,
+    made: &'r Made<'r>,
     quantization: &'r Quantization<'r>,
     bytes_before: u64,
     bytes: u64,
@@ -324,6 +466,18 @@ impl Report<'_> {
                 let _ = writeln!(text, "{count} because of the rows' lengths, see above");
             }
         }
+        self.write_fitted(&mut text);
+        if let Some(comparison) = &self.made.comparison {
+            let _ = writeln!(
+                text,
+                "on what it was calibrated with: perplexity {:.4} from {:.4}, divergence {:.5}, same \
+                 likeliest token {:.1} %",
+                comparison.perplexity_b(),
+                comparison.perplexity_a(),
+                comparison.mean_divergence(),
+                comparison.agreement() * 100.0,
+            );
+        }
         let (before, after, _) = self.sums();
         let verb = if self.args.dry_run { "would be " } else { "" };
         let _ = writeln!(
@@ -336,6 +490,47 @@ impl Report<'_> {
             output::human_bytes(before),
         );
         text
+    }
+
+    /// What each choice costs: a row a tensor, a column a type.
+    fn write_fitted(&self, text: &mut String) {
+        let fitted = &self.made.fitted;
+        if fitted.is_empty() {
+            return;
+        }
+        let mut types: Vec<GgmlType> = Vec::new();
+        for candidate in fitted.iter().flat_map(|tensor| &tensor.candidates) {
+            if !types.contains(&candidate.ty) {
+                types.push(candidate.ty);
+            }
+        }
+        let names: Vec<_> = types.iter().map(ToString::to_string).collect();
+        let head: Vec<&str> = ["divergence by type"]
+            .into_iter()
+            .chain(names.iter().map(String::as_str))
+            .collect();
+        let mut aligns = vec![Align::Right; head.len()];
+        aligns[0] = Align::Left;
+        let mut table = Table::new(&aligns).head(&head);
+        for tensor in fitted {
+            let cell = |&ty: &GgmlType| {
+                let mut candidates = tensor.candidates.iter();
+                let found = candidates.find(|candidate| candidate.ty == ty);
+                found.map_or_else(String::new, |candidate| {
+                    let mark = if candidate.ty == tensor.choice().ty {
+                        "*"
+                    } else {
+                        ""
+                    };
+                    format!("{mark}{:.5}", candidate.divergence)
+                })
+            };
+            let name = printable(tensor.name.as_bytes());
+            table.row([name].into_iter().chain(types.iter().map(cell)));
+        }
+        text.push('\n');
+        table.write(text, 0);
+        text.push_str("* is chosen\n\n");
     }
 
     fn json(&self) -> Json {
@@ -373,8 +568,35 @@ impl Report<'_> {
             "tied_output_left_out": quantization.tied(),
             "fallbacks": self.fallbacks().count(),
             "tensors": tensors,
+            "calibrated": self.made.comparison.as_ref().map(comparison_json),
+            "fit": self.made.fitted.iter().map(fitted_json).collect::<Vec<_>>(),
         })
     }
+}
+
+fn comparison_json(comparison: &Comparison) -> Json {
+    json!({
+        "predictions": comparison.predictions,
+        "perplexity_before": comparison.perplexity_a(),
+        "perplexity": comparison.perplexity_b(),
+        "divergence": comparison.mean_divergence(),
+        "agreement": comparison.agreement(),
+    })
+}
+
+fn fitted_json(tensor: &FitTensor) -> Json {
+    let candidates = tensor.candidates.iter().map(|candidate| {
+        json!({
+            "type": candidate.ty.to_string(),
+            "bytes": candidate.bytes,
+            "divergence": candidate.divergence,
+        })
+    });
+    json!({
+        "name": tensor.name,
+        "type": tensor.choice().ty.to_string(),
+        "candidates": candidates.collect::<Vec<_>>(),
+    })
 }
 
 fn shape(dims: &[u64]) -> String {
