@@ -40,7 +40,8 @@ mod rows;
 mod rules;
 
 pub use calibrate::{
-    Baseline, CalibrateError, Calibration, Comparison, Encoded, Material, OWN_SAMPLES, cut_text,
+    Baseline, CalibrateError, Calibration, Comparison, Encoded, Imatrix, ImatrixError, Importance,
+    Material, OWN_SAMPLES, compare, cut_text, own_samples,
 };
 pub use error::{NumberError, QuantizeError};
 pub use file_type::FileType;

@@ -5,7 +5,7 @@ use std::num::NonZeroUsize;
 use regex_lite::Regex;
 use smidgen_core::gguf::GgmlType;
 
-use crate::{FileType, OverrideKv};
+use crate::{FileType, Imatrix, OverrideKv};
 
 /// How to quantize.
 #[derive(Clone, Debug)]
@@ -32,6 +32,9 @@ pub struct Options {
     pub keep_tied_output: bool,
     /// Fail where a tensor cannot have the type that it should.
     pub strict: bool,
+    /// An importance matrix and the name of its file: the rules look whether there is one, and the
+    /// file says which it was.
+    pub imatrix: Option<(String, Imatrix)>,
     /// Threads; one for each processor if not given.
     pub threads: Option<NonZeroUsize>,
 }
@@ -52,6 +55,7 @@ impl Options {
             padding: Padding::Needed,
             keep_tied_output: false,
             strict: false,
+            imatrix: None,
             threads: None,
         }
     }

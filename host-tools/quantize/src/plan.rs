@@ -242,7 +242,7 @@ fn rules(first: &Gguf<'_>, sources: &[Source<'_>], options: &Options) -> Rules {
         has_output: sources.iter().any(|source| source.role == Role::Output),
         layers: layers.map_or(0, |last| last.saturating_add(1)),
         group: group.unwrap_or(1),
-        has_imatrix: false,
+        has_imatrix: options.imatrix.is_some(),
     }
 }
 

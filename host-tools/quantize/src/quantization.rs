@@ -78,6 +78,17 @@ pub fn quantize_with<'a>(
             Err(_) => builder.set(&network.key, *size),
         };
     }
+    if let Some((file, imatrix)) = &options.imatrix {
+        let whole = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+        builder
+            .set("quantize.imatrix.file", file.as_str())
+            .set("quantize.imatrix.dataset", imatrix.datasets.join(", "))
+            .set(
+                "quantize.imatrix.entries_count",
+                whole(imatrix.entries.len()),
+            )
+            .set("quantize.imatrix.chunks_count", whole(imatrix.chunks));
+    }
     for given in &options.overrides {
         given.apply(&mut builder);
     }

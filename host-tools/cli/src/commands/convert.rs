@@ -8,10 +8,14 @@ use std::{
 
 use anyhow::{Context, anyhow, bail};
 use serde_json::json;
+use smidgen_core::gguf::{GgmlType, Gguf};
 use smidgen_io::{FileBytes, Overwrite, same_file};
 use smidgen_llama2c::{
-    Checkpoint, ConvertError, Options, Version, Vocabulary, VocabularySource, WeightType, convert,
+    Checkpoint, Conversion, ConvertError, Options, Version, Vocabulary, VocabularySource,
+    WeightType, convert,
 };
+
+use smidgen_quantize::{FileType, quantize};
 
 use crate::output;
 
@@ -58,7 +62,8 @@ pub(crate) struct Args {
     )]
     output: Option<PathBuf>,
 
-    /// The type of matrices; norms stay f32.
+    /// The type of matrices; norms stay f32. With q8_0 the feed-forward network is padded to whole
+    /// blocks, as by `smidgen quantize`.
     #[arg(long = "type", value_name = "TYPE", default_value = "f32")]
     #[arg(ignore_case = true)]
     ty: Type,
@@ -122,15 +127,10 @@ enum Type {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ty = match args.ty {
-        Type::F32 => WeightType::F32,
+        // What is to be quantized is first made as f32, in memory.
+        Type::F32 | Type::Q8_0 => WeightType::F32,
         Type::F16 => WeightType::F16,
         Type::Bf16 => WeightType::BF16,
-        Type::Q8_0 => {
-            return Err(output::hinted(
-                anyhow!("--type q8_0: convert does not quantize yet"),
-                "f16 and bf16 halve the size",
-            ));
-        }
     };
     let Some(input) = args.checkpoint.as_ref().or(args.llama2c_model.as_ref()) else {
         bail!("no checkpoint given");
@@ -162,22 +162,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             output::warn(warning);
         }
     }
-    let written = if target.as_os_str() == "-" {
-        conversion.write_to(&mut io::stdout().lock())
-    } else {
-        let overwrite = if args.force {
-            Overwrite::Replace
-        } else {
-            Overwrite::Refuse
-        };
-        conversion.write_file(target, overwrite)
-    };
+    let written = write(args, &mut conversion, target);
     let written = match written {
         // Which weight is at fault says the error; that it is the checkpoint's, we do.
-        Err(error @ ConvertError::Number { .. }) => {
+        Err(Failure::Convert(error @ ConvertError::Number { .. })) => {
             return Err(anyhow::Error::new(error).context(shown(input)));
         }
-        other => other?,
+        Err(Failure::Convert(error)) => return Err(error.into()),
+        Err(Failure::Other(error)) => return Err(error),
+        Ok(written) => written,
+    };
+    let ty = match args.ty {
+        Type::Q8_0 => GgmlType::Q8_0,
+        _ => ty.ggml_type(),
     };
 
     let context = options.context.unwrap_or(config.seq_len());
@@ -216,7 +213,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             },
             "output": {
                 "path": shown(target),
-                "type": ty.ggml_type().to_string(),
+                "type": ty.to_string(),
                 "tensors": tensors,
                 "context": context,
                 "bytes": written,
@@ -228,12 +225,50 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         eprintln!(
             "{}: {tensors} tensors ({}), {} tokens, context {context}, {}",
             shown(target),
-            ty.ggml_type(),
+            ty,
             vocabulary.len(),
             output::human_bytes(written),
         );
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Why nothing was written.
+enum Failure {
+    Convert(ConvertError),
+    Other(anyhow::Error),
+}
+
+/// Writes the file, quantized if that was asked for, and tells its length in bytes.
+fn write(args: &Args, conversion: &mut Conversion<'_>, target: &Path) -> Result<u64, Failure> {
+    let overwrite = if args.force {
+        Overwrite::Replace
+    } else {
+        Overwrite::Refuse
+    };
+    let to_stdout = target.as_os_str() == "-";
+    if !matches!(args.ty, Type::Q8_0) {
+        let written = match to_stdout {
+            true => conversion.write_to(&mut io::stdout().lock()),
+            false => conversion.write_file(target, overwrite),
+        };
+        return written.map_err(Failure::Convert);
+    }
+    let mut bytes = Vec::new();
+    conversion.write_to(&mut bytes).map_err(Failure::Convert)?;
+    let quantized = || -> anyhow::Result<u64> {
+        let mut scratch = vec![0; Gguf::scratch_len(&bytes)];
+        let gguf = Gguf::parse(&bytes, &mut scratch)?;
+        let ty = FileType::from_name("Q8_0").context("no type Q8_0")?;
+        let mut options = smidgen_quantize::Options::new(ty);
+        options.keep_tied_output = args.keep_tied_output;
+        let mut quantization = quantize(&[gguf], &options)?;
+        Ok(match to_stdout {
+            true => quantization.write_to(&mut io::stdout().lock())?,
+            false => quantization.write_file(target, overwrite)?,
+        })
+    };
+    quantized().map_err(Failure::Other)
 }
 
 /// What no file's content can make right.

@@ -5,13 +5,16 @@ use std::process::ExitCode;
 use clap::Subcommand;
 
 mod bench;
+mod compare;
 mod completions;
 mod convert;
 mod detokenize;
 mod diff;
 mod edit;
+mod extract;
 mod gguf_split;
 mod hash;
+mod imatrix;
 mod inspect;
 mod logits;
 mod man;
@@ -35,6 +38,10 @@ pub(crate) enum Command {
     Convert(convert::Args),
     /// Make a model smaller: store its weights in blocks of few bits.
     Quantize(quantize::Args),
+    /// Measure how large what goes into each matrix is, for `smidgen quantize --imatrix`.
+    Imatrix(imatrix::Args),
+    /// Measure how far a model is from another, such as a quantized one from its original.
+    Compare(compare::Args),
     /// Show what is in a GGUF file.
     Inspect(inspect::Args),
     /// Check GGUF files for everything that is wrong with them.
@@ -55,7 +62,7 @@ pub(crate) enum Command {
     Bench(bench::Args),
     /// Read and change metadata.
     Meta(meta::Args),
-    /// Rename and remove tensors.
+    /// Rename, remove and extract tensors.
     Tensors(tensors::Args),
     /// Hash the tensors of a GGUF file.
     Hash(hash::Args),
@@ -83,6 +90,8 @@ impl Command {
         match self {
             Self::Convert(args) => convert::run(&args),
             Self::Quantize(args) => quantize::run(&args),
+            Self::Imatrix(args) => imatrix::run(&args),
+            Self::Compare(args) => compare::run(&args),
             Self::Inspect(args) => inspect::run(&args),
             Self::Verify(args) => verify::run(&args),
             Self::Run(args) => run::run(args),

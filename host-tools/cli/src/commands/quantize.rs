@@ -18,9 +18,9 @@ use smidgen_core::{
 use smidgen_edit::printable;
 use smidgen_io::{FileBytes, Overwrite, same_file};
 use smidgen_quantize::{
-    Calibration, Comparison, Encoded, FileType, FitError, FitTensor, Material, Options, OverrideKv,
-    Padding, PlannedTensor, Quantization, QuantizeError, TensorType, as_f32, cut_text, fit,
-    quantize, quantize_with,
+    Calibration, Comparison, Encoded, FileType, FitError, FitTensor, Imatrix, Material, Options,
+    OverrideKv, Padding, PlannedTensor, Quantization, QuantizeError, TensorType, as_f32, cut_text,
+    fit, quantize, quantize_with, with_threads,
 };
 
 use crate::{
@@ -108,6 +108,10 @@ pub(crate) struct Args {
     /// `self`, samples of its own.
     #[arg(long, value_name = "FILE|self", num_args = 0..=1, default_missing_value = "self")]
     calibrate: Option<PathBuf>,
+
+    /// Choose scales by what smidgen imatrix or llama-imatrix measured.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["calibrate", "fit"])]
+    imatrix: Option<PathBuf>,
 
     /// Instead of a TYPE: the best type for each tensor, measured, so that the file takes at most
     /// this many bytes. Calibrates on samples of the model's own, or as --calibrate says.
@@ -207,6 +211,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut made = if args.calibrate.is_some() || args.fit.is_some() {
         calibrated(args, &files, &ggufs, &fail)?
+    } else if let Some(path) = &args.imatrix {
+        weighted(args, path, &ggufs, &fail)?
     } else {
         let ty = args.ty.ok_or_else(|| anyhow!("no TYPE given"))?;
         Made {
@@ -288,14 +294,14 @@ struct Made<'a> {
 }
 
 /// Tokens by which types are compared, and by which the result is.
-const TOKENS: (usize, usize) = (2048, 8192);
+const TOKENS: (usize, usize) = (1024, 8192);
 
 /// Quantizes with calibrated rounding, and where a budget is given with the types that fit it best.
 fn calibrated<'a>(
     args: &Args,
     files: &ModelFiles,
     ggufs: &[Gguf<'a>],
-    fail: &dyn Fn(QuantizeError) -> anyhow::Error,
+    fail: &(dyn Fn(QuantizeError) -> anyhow::Error + Sync),
 ) -> anyhow::Result<Made<'a>> {
     let threads = args.threads.or(args.nthreads);
     let mut index = Vec::new();
@@ -327,61 +333,95 @@ fn calibrated<'a>(
     };
     let bos = vocabulary.bos();
     let shown = args.input.display();
+    let (plain_tensors, plain_len) = (plain.tensors(), plain.file_len().map_err(fail)?);
+    let alignment = u64::from(ggufs.first().map_or(32, Gguf::alignment));
     let work = || -> anyhow::Result<_> {
         let file = as_f32(ggufs, padding, threads).map_err(fail)?;
         let calibration = Calibration::new(file, bos, material);
         let calibration = calibration.map_err(|error| anyhow!("{shown}: {error}"))?;
-        let (mut encoded, mut fitted) = (Encoded::new(), Vec::new());
-        if let Some(budget) = args.fit {
-            let tensors = plain.tensors();
-            let alignment = u64::from(ggufs.first().map_or(32, Gguf::alignment));
-            let baseline = calibration.baseline(TOKENS.0)?;
-            let padded = |bytes: u64| bytes.next_multiple_of(alignment);
-            let known = |tensor: &&PlannedTensor| calibration.knows(&tensor.name);
-            let matrices: u64 = tensors.iter().filter(known).map(|t| padded(t.bytes)).sum();
-            let rest = plain.file_len().map_err(fail)?.saturating_sub(matrices);
-            let room = budget.saturating_sub(rest);
-            fitted =
-                fit(&calibration, &baseline, tensors, alignment, room).map_err(
-                    |error| match error {
-                        FitError::TooSmall { least, .. } => anyhow!(
-                            "{shown}: {budget} bytes are too few, the least is {}",
-                            least + rest
-                        ),
-                        error => anyhow!("{shown}: {error}"),
-                    },
-                )?;
-            for tensor in &fitted {
-                tensor.put_into(&mut encoded);
-                let ty = TensorType::exact(&tensor.name, tensor.choice().ty)?;
-                options.tensor_types.insert(0, ty);
+        let (encoded, fitted) = match args.fit {
+            None => (calibration.encode_planned(plain_tensors), Vec::new()),
+            Some(budget) => {
+                let baseline = calibration.baseline(TOKENS.0)?;
+                let padded = |bytes: u64| bytes.next_multiple_of(alignment);
+                let known = |tensor: &&PlannedTensor| calibration.knows(&tensor.name);
+                let tensors = plain_tensors.iter();
+                let matrices: u64 = tensors.filter(known).map(|t| padded(t.bytes)).sum();
+                let rest = plain_len.saturating_sub(matrices);
+                let room = budget.saturating_sub(rest);
+                let fitted = fit(&calibration, &baseline, plain_tensors, alignment, room);
+                let fitted = fitted.map_err(|error| match error {
+                    FitError::TooSmall { least, .. } => anyhow!(
+                        "{shown}: {budget} bytes are too few, the least is {}",
+                        least + rest
+                    ),
+                    error => anyhow!("{shown}: {error}"),
+                })?;
+                let mut encoded = Encoded::new();
+                fitted
+                    .iter()
+                    .for_each(|tensor| tensor.put_into(&mut encoded));
+                (encoded, fitted)
             }
-            if let Some(ty) = most_bytes(&fitted) {
-                options.file_type = ty;
-            }
-        } else {
-            encoded = calibration.encode_planned(plain.tensors());
-        }
-        let quantization = quantize_with(ggufs, &options, &encoded).map_err(fail)?;
+        };
         let comparison = calibration.measure(&encoded, &calibration.baseline(TOKENS.1)?)?;
-        Ok((quantization, fitted, comparison))
+        Ok((encoded, fitted, comparison))
     };
-    let (quantization, fitted, comparison) = work()?;
+    let (encoded, fitted, comparison) = with_threads(threads, work)??;
+    for tensor in &fitted {
+        let ty = TensorType::exact(&tensor.name, tensor.choice().ty)?;
+        options.tensor_types.insert(0, ty);
+    }
+    if let Some(ty) = most_bytes(&fitted) {
+        options.file_type = ty;
+    }
     Ok(Made {
-        quantization,
+        quantization: quantize_with(ggufs, &options, &encoded).map_err(fail)?,
         fitted,
         comparison: Some(comparison),
     })
 }
 
-/// The kind of file that most bytes of the matrices are of.
+/// The kind of file that most bytes of the matrices are of; `None` if none was fitted.
 fn most_bytes(fitted: &[FitTensor]) -> Option<FileType> {
+    fitted.first()?;
     let bytes = |ty: FileType| -> u64 {
         let choices = fitted.iter().map(FitTensor::choice);
         let of_type = choices.filter(|choice| choice.ty == ty.base());
         of_type.map(|choice| choice.bytes).sum()
     };
     FileType::all().max_by_key(|&ty| bytes(ty))
+}
+
+/// Quantizes with scales that an importance matrix has a say in.
+fn weighted<'a>(
+    args: &Args,
+    path: &Path,
+    ggufs: &[Gguf<'a>],
+    fail: &(dyn Fn(QuantizeError) -> anyhow::Error + Sync),
+) -> anyhow::Result<Made<'a>> {
+    let threads = args.threads.or(args.nthreads);
+    let file = FileBytes::open(path)?;
+    let imatrix = Imatrix::read(&file.gguf()?);
+    let imatrix = imatrix.map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    let ty = args.ty.ok_or_else(|| anyhow!("no TYPE given"))?;
+    let mut options = args.options(ty);
+    options.imatrix = Some((path.display().to_string(), imatrix.clone()));
+    let plain = quantize(ggufs, &options).map_err(fail)?;
+    let padding = match plain.padded() {
+        Some(_) => Padding::Always,
+        None => Padding::Off,
+    };
+    let plain_tensors = plain.tensors();
+    let file = as_f32(ggufs, padding, threads).map_err(fail)?;
+    let calibration = Calibration::with_imatrix(file, imatrix)
+        .map_err(|error| anyhow!("{}: {error}", path.display()))?;
+    let encoded = with_threads(threads, || calibration.encode_planned(plain_tensors))?;
+    Ok(Made {
+        quantization: quantize_with(ggufs, &options, &encoded).map_err(fail)?,
+        fitted: Vec::new(),
+        comparison: None,
+    })
 }
 
 /// What was done, to be printed.

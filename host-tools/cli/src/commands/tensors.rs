@@ -1,13 +1,16 @@
-//! `smidgen tensors rename|rm`.
+//! `smidgen tensors rename|rm|extract`.
 
 use std::{fmt::Write as _, path::PathBuf, process::ExitCode};
 
 use smidgen_edit::{EditError, Glob, Rename as Rule, Rewrite, printable};
 
-use super::edit::{Output, explained, open};
+use super::{
+    edit::{Output, explained, open},
+    extract,
+};
 use crate::output::{self, counted};
 
-/// Rename and remove tensors.
+/// Rename, remove and extract tensors.
 ///
 /// Files are changed in place and crash-safe: a new file takes the place of the old one in one
 /// step, when it is whole and on the disk. Tensor data are copied by the system and not read.
@@ -21,6 +24,7 @@ pub(crate) struct Args {
 enum Command {
     Rename(Rename),
     Rm(Rm),
+    Extract(extract::Args),
 }
 
 /// Rename tensors.
@@ -69,6 +73,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     match &args.command {
         Command::Rename(args) => rename(args)?,
         Command::Rm(args) => remove(args)?,
+        Command::Extract(args) => extract::run(args)?,
     }
     Ok(ExitCode::SUCCESS)
 }

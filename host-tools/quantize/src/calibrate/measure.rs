@@ -122,9 +122,46 @@ impl Baseline {
     }
 }
 
+/// Runs two models over sequences of tokens, and compares what they say of those from the
+/// `from`th on; of the first token of all nothing can be said.
+///
+/// # Errors
+/// A model runs into numbers that are not finite or unknown tokens, or their vocabularies differ.
+pub fn compare(
+    a: &Model<'_>,
+    b: &Model<'_>,
+    sequences: &[Vec<u32>],
+    from: usize,
+) -> Result<Comparison, CalibrateError> {
+    let n_vocab = a.hyperparameters.n_vocab;
+    if b.hyperparameters.n_vocab != n_vocab {
+        return Err(CalibrateError::new(
+            &"the vocabularies have different sizes",
+        ));
+    }
+    let compared: Result<Vec<_>, CalibrateError> = sequences
+        .par_iter()
+        .map(|sequence| {
+            let mut comparison = Comparison::default();
+            let (a, b) = (logits(a, sequence)?, logits(b, sequence)?);
+            let rows = a.chunks(n_vocab).zip(b.chunks(n_vocab));
+            let next = sequence.iter().skip(1);
+            for ((a, b), &next) in rows.zip(next).skip(from.saturating_sub(1)) {
+                comparison.take(a, b, next);
+            }
+            Ok(comparison)
+        })
+        .collect();
+    let none = Comparison::default();
+    Ok(compared?.into_iter().fold(none, Comparison::add))
+}
+
 /// The logits behind all tokens but the last.
 fn logits(model: &Model<'_>, ids: &[u32]) -> Result<Vec<f32>, CalibrateError> {
     let (_, ids) = ids.split_last().unwrap_or((&0, &[]));
+    if ids.is_empty() {
+        return Ok(Vec::new());
+    }
     let (options, mut memory) = memory(model, ids.len());
     let session = Session::new(model, options, memory.buffers());
     let mut session = session.map_err(|error| CalibrateError::new(&error))?;

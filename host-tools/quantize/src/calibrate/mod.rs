@@ -6,13 +6,14 @@
 //! ones. The model is held in memory as f32: this is for small models.
 
 mod feedback;
+mod imatrix;
 mod measure;
 mod moments;
 mod runs;
 mod samples;
 mod scales;
 
-use std::collections::HashMap;
+use std::{collections::HashMap, sync::Arc};
 
 use rayon::prelude::*;
 use smidgen_core::{
@@ -21,9 +22,10 @@ use smidgen_core::{
     session::Tap,
 };
 
-pub use measure::{Baseline, Comparison};
+pub use imatrix::{Imatrix, ImatrixError, Importance};
+pub use measure::{Baseline, Comparison, compare};
 pub use runs::CalibrateError;
-pub use samples::{OWN_SAMPLES, cut_text};
+pub use samples::{OWN_SAMPLES, cut_text, own as own_samples};
 
 use crate::PlannedTensor;
 use feedback::Feedback;
@@ -39,7 +41,9 @@ pub struct Calibration {
     /// The model as f32, padded.
     file: Vec<u8>,
     sequences: Vec<Vec<u32>>,
-    feedback: HashMap<Tap, Feedback>,
+    /// The rule for each tensor; those with the same inputs share it.
+    feedback: HashMap<String, Arc<Feedback>>,
+    imatrix: Imatrix,
 }
 
 /// What to watch it do.
@@ -72,16 +76,71 @@ impl Calibration {
             let moments = Moments::measure(model, &sequences)?;
             Ok((sequences, moments))
         })?;
-        let feedback = moments
+        let taps: HashMap<Tap, (Arc<Feedback>, Importance)> = moments
             .into_taps()
             .into_par_iter()
-            .map(|(tap, moments)| (tap, Feedback::new(&moments)))
+            .map(|(tap, moment)| {
+                let rule = Arc::new(Feedback::new(&moment));
+                (tap, (rule, moment.importance()))
+            })
             .collect();
+        let mut feedback = HashMap::new();
+        let mut imatrix = Imatrix {
+            chunks: sequences.len(),
+            chunk_len: sequences.iter().map(Vec::len).max().unwrap_or(0),
+            ..Imatrix::default()
+        };
+        for info in parse(&file)?.tensors() {
+            let name = info.name();
+            if let Some((rule, importance)) = tap(name).and_then(|tap| taps.get(&tap)) {
+                feedback.insert(name.to_owned(), Arc::clone(rule));
+                imatrix.entries.insert(name.to_owned(), importance.clone());
+            }
+        }
         Ok(Self {
             file,
             sequences,
             feedback,
+            imatrix,
         })
+    }
+
+    /// Of a model that was watched elsewhere: weights are rounded with regard to how large the
+    /// inputs of each column are, but without feedback, since how they go together is not known.
+    ///
+    /// # Errors
+    /// An importance has another length than the rows of its tensor, and no padding is why.
+    pub fn with_imatrix(file: Vec<u8>, imatrix: Imatrix) -> Result<Self, CalibrateError> {
+        let mut feedback = HashMap::new();
+        for info in parse(&file)?.tensors() {
+            let Some(importance) = imatrix.entries.get(info.name()) else {
+                continue;
+            };
+            let row_len = usize::try_from(info.row_len()).unwrap_or(0);
+            let given = importance.sums.len();
+            let padded = given < row_len && info.name().contains("ffn_down");
+            if given != row_len && !padded {
+                let cause = format!(
+                    "{}: the imatrix has {given} columns, the tensor {row_len}",
+                    info.name()
+                );
+                return Err(CalibrateError::new(&cause));
+            }
+            let rule = Feedback::of_columns(importance, row_len);
+            feedback.insert(info.name().to_owned(), Arc::new(rule));
+        }
+        Ok(Self {
+            file,
+            sequences: Vec::new(),
+            feedback,
+            imatrix,
+        })
+    }
+
+    /// How large what went into each column was.
+    #[must_use]
+    pub fn imatrix(&self) -> &Imatrix {
+        &self.imatrix
     }
 
     /// How many tokens were looked at.
@@ -93,7 +152,7 @@ impl Calibration {
     /// Whether inputs of this tensor were seen.
     #[must_use]
     pub fn knows(&self, name: &str) -> bool {
-        tap(name).is_some_and(|tap| self.feedback.contains_key(&tap))
+        self.feedback.contains_key(name)
     }
 
     /// Encodes a tensor; `None` if it is no matrix whose inputs were seen, or the type has no
@@ -102,7 +161,7 @@ impl Calibration {
     pub fn encode(&self, name: &str, ty: GgmlType) -> Option<Vec<u8>> {
         let gguf = parse(&self.file).ok()?;
         let info = gguf.tensor(name)?;
-        let feedback = self.feedback.get(&tap(name)?)?;
+        let feedback = self.feedback.get(name)?;
         let numbers = floats(gguf.data(&info)?);
         let row_len = usize::try_from(info.row_len()).ok()?;
         feedback.encode(ty, &numbers, row_len)

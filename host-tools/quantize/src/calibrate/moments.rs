@@ -8,7 +8,10 @@ use smidgen_core::{
     session::{Session, Tap},
 };
 
-use super::runs::{CalibrateError, memory};
+use super::{
+    Importance,
+    runs::{CalibrateError, memory},
+};
 
 /// Sequences are put together in this many groups, however many threads there are, so that sums do
 /// not depend on them.
@@ -26,7 +29,7 @@ pub(super) struct Moment {
 }
 
 impl Moment {
-    fn new(len: usize) -> Self {
+    pub(super) fn new(len: usize) -> Self {
         Self {
             len,
             count: 0,
@@ -34,7 +37,7 @@ impl Moment {
         }
     }
 
-    fn take(&mut self, x: &[f32]) {
+    pub(super) fn take(&mut self, x: &[f32]) {
         self.count += 1;
         for ((i, &a), sums) in x
             .iter()
@@ -45,6 +48,16 @@ impl Moment {
             for (sum, &b) in sums[i..].iter_mut().zip(&x[i..]) {
                 *sum += a * f64::from(b);
             }
+        }
+    }
+
+    /// The diagonal.
+    pub(super) fn importance(&self) -> Importance {
+        #[allow(clippy::cast_possible_truncation)] // To the nearest.
+        let sums = (0..self.len).map(|i| self.sums[i * self.len + i] as f32);
+        Importance {
+            sums: sums.collect(),
+            count: self.count,
         }
     }
 

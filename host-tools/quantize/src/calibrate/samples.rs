@@ -12,8 +12,11 @@ use super::runs::{CalibrateError, memory};
 /// How many samples a model makes of itself, and how many tokens each has at most.
 pub const OWN_SAMPLES: (usize, usize) = (96, 256);
 
-/// Samples of the model itself: what it says when nothing is asked.
-pub(super) fn own(
+/// Samples of the model itself: what it says when nothing is asked, [`OWN_SAMPLES`] of them.
+///
+/// # Errors
+/// It runs into numbers that are not finite.
+pub fn own(
     model: &Model<'_>,
     bos: Option<u32>,
     seed: u64,
