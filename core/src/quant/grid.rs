@@ -17,7 +17,7 @@ use crate::gguf::GgmlType;
 /// // Of two choices for an element, the better one by some measure of one's own.
 /// let mut qs = x.map(|x| grid.nearest(0, x));
 /// qs[7] += 1;
-/// grid.pack(&qs, &mut block);
+/// assert!(grid.pack(&qs, &mut block));
 /// let mut decoded = [0.0; 32];
 /// dequantize_row(GgmlType::Q4_0, &block, &mut decoded)?;
 /// assert_eq!(decoded[7], grid.value(7, qs[7]));
@@ -151,31 +151,43 @@ impl Grid {
     }
 
     /// Writes the block with these quants, which must be such as [`nearest`](Self::nearest) gives,
-    /// one for each element.
-    ///
-    /// # Panics
-    /// `qs` or `block` are not as long as a block.
-    pub fn pack(&self, qs: &[i8], block: &mut [u8]) {
+    /// one for each element; `false`, and nothing is written, if `qs` or `block` are not as long as
+    /// a block.
+    #[must_use]
+    pub fn pack(&self, qs: &[i8], block: &mut [u8]) -> bool {
+        fn put<const N: usize>(packed: [u8; N], block: &mut [u8]) -> bool {
+            let Ok(block) = <&mut [u8; N]>::try_from(block) else {
+                return false;
+            };
+            *block = packed;
+            true
+        }
         match self.numbers {
             Numbers::Of32(mut numbers) => {
-                numbers.qs.copy_from_slice(qs);
+                let Ok(qs) = qs.try_into() else {
+                    return false;
+                };
+                numbers.qs = qs;
                 match self.ty {
-                    GgmlType::Q8_0 => block.copy_from_slice(&Q8_0::pack(&numbers)),
-                    GgmlType::Q4_0 => block.copy_from_slice(&Q4_0::pack(&numbers)),
-                    GgmlType::Q4_1 => block.copy_from_slice(&Q4_1::pack(&numbers)),
-                    GgmlType::Q5_0 => block.copy_from_slice(&Q5_0::pack(&numbers)),
-                    GgmlType::Q5_1 => block.copy_from_slice(&Q5_1::pack(&numbers)),
-                    _ => block.copy_from_slice(&Iq4Nl::pack(&numbers)),
+                    GgmlType::Q8_0 => put(Q8_0::pack(&numbers), block),
+                    GgmlType::Q4_0 => put(Q4_0::pack(&numbers), block),
+                    GgmlType::Q4_1 => put(Q4_1::pack(&numbers), block),
+                    GgmlType::Q5_0 => put(Q5_0::pack(&numbers), block),
+                    GgmlType::Q5_1 => put(Q5_1::pack(&numbers), block),
+                    _ => put(Iq4Nl::pack(&numbers), block),
                 }
             }
             Numbers::Of256(mut numbers) => {
-                numbers.qs.copy_from_slice(qs);
+                let Ok(qs) = qs.try_into() else {
+                    return false;
+                };
+                numbers.qs = qs;
                 match self.ty {
-                    GgmlType::Q2_K => block.copy_from_slice(&Q2K::pack(&numbers)),
-                    GgmlType::Q3_K => block.copy_from_slice(&Q3K::pack(&numbers)),
-                    GgmlType::Q4_K => block.copy_from_slice(&Q4K::pack(&numbers)),
-                    GgmlType::Q5_K => block.copy_from_slice(&Q5K::pack(&numbers)),
-                    _ => block.copy_from_slice(&Q6K::pack(&numbers)),
+                    GgmlType::Q2_K => put(Q2K::pack(&numbers), block),
+                    GgmlType::Q3_K => put(Q3K::pack(&numbers), block),
+                    GgmlType::Q4_K => put(Q4K::pack(&numbers), block),
+                    GgmlType::Q5_K => put(Q5K::pack(&numbers), block),
+                    _ => put(Q6K::pack(&numbers), block),
                 }
             }
         }
@@ -223,7 +235,8 @@ mod tests {
                 .enumerate()
                 .map(|(i, &y)| grid.nearest(i, y))
                 .collect();
-            grid.pack(&qs, &mut block);
+            assert!(grid.pack(&qs, &mut block));
+            assert!(!grid.pack(&qs[1..], &mut block) && !grid.pack(&qs, &mut block[1..]));
             let mut decoded = vec![0.0; len];
             dequantize_row(ty, &block, &mut decoded).unwrap();
             for (i, (&q, &y)) in qs.iter().zip(&y).enumerate() {

@@ -18,4 +18,4 @@ pub enum Tap {
 
 /// Is shown the input of every product of a [`Session`](super::Session) that has it: where, and as
 /// many rows of numbers as tokens.
-pub type Probe<'p> = dyn FnMut(Tap, &[f32]) + 'p;
+pub type Probe<'p> = dyn FnMut(Tap, &[f32]) + Send + 'p;

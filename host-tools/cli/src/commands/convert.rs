@@ -62,7 +62,7 @@ pub(crate) struct Args {
     )]
     output: Option<PathBuf>,
 
-    /// The type of matrices; norms stay f32. With q8_0 the feed-forward network is padded to whole
+    /// The type of matrices; norms stay f32. With `q8_0` the feed-forward network is padded to whole
     /// blocks, as by `smidgen quantize`.
     #[arg(long = "type", value_name = "TYPE", default_value = "f32")]
     #[arg(ignore_case = true)]

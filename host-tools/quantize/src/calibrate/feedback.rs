@@ -111,7 +111,9 @@ impl Feedback {
             let grid = scales::best(ty, &first, &single, cost);
             let (qs, _) = self.try_block(&grid, start, &given);
             self.carry(&grid, start, &qs, &mut row);
-            grid.pack(&qs, block);
+            if !grid.pack(&qs, block) {
+                return None;
+            }
         }
         Some(())
     }

@@ -118,7 +118,6 @@ impl Moments {
                 .prompt_each(sequence, |_, _| {})
                 .map_err(|error| CalibrateError::new(&error))?;
         }
-        drop(session);
         Ok(moments)
     }
 
