@@ -1,6 +1,7 @@
 //! How each type of 32 elements is unpacked.
 //!
-//! The loads move the pointer on by themselves, which a compiler does not find.
+//! The loads move the pointer on by themselves, which a compiler does not find. They load bytes and
+//! halfwords: blocks lie at even addresses, and where unaligned accesses fault so do larger elements.
 
 use core::arch::aarch64::*;
 use core::arch::asm;
@@ -37,10 +38,12 @@ unsafe fn take_scale_and_min<const LANE: u32>(at: &mut *const u8, scales: &mut u
     // SAFETY: four bytes are read and registers change, nothing else.
     unsafe {
         asm!(
-            "ld1 {{{scales:v}.s}}[{lane}], [{at}], #4",
+            "ld1 {{{scales:v}.h}}[{scale}], [{at}], #2",
+            "ld1 {{{scales:v}.h}}[{min}], [{at}], #2",
             scales = inout(vreg) *scales,
             at = inout(reg) *at,
-            lane = const LANE,
+            scale = const 2 * LANE,
+            min = const 2 * LANE + 1,
             options(pure, readonly, nostack, preserves_flags),
         );
     }
@@ -57,7 +60,7 @@ unsafe fn take_16(at: &mut *const u8) -> uint8x16_t {
     // SAFETY: 16 bytes are read and registers change, nothing else.
     unsafe {
         asm!(
-            "ldr {bytes:q}, [{at}], #16",
+            "ld1 {{{bytes:v}.16b}}, [{at}], #16",
             bytes = lateout(vreg) bytes,
             at = inout(reg) *at,
             options(pure, readonly, nostack, preserves_flags),
@@ -77,8 +80,9 @@ unsafe fn take_32(at: &mut *const u8) -> [int8x16_t; 2] {
     // SAFETY: 32 bytes are read and registers change, nothing else.
     unsafe {
         asm!(
-            "ldp {low:q}, {high:q}, [{at}], #32",
-            low = lateout(vreg) low,
+            "ld1 {{{low:v}.16b}}, [{at}], #16",
+            "ld1 {{{high:v}.16b}}, [{at}], #16",
+            low = out(vreg) low,
             high = lateout(vreg) high,
             at = inout(reg) *at,
             options(pure, readonly, nostack, preserves_flags),
@@ -98,8 +102,10 @@ unsafe fn take_fifth_bits(at: &mut *const u8) -> uint8x16_t {
     // SAFETY: four bytes are read and registers change, nothing else.
     unsafe {
         asm!(
-            "ld1r {{{bytes:v}.4s}}, [{at}], #4",
-            bytes = lateout(vreg) bytes,
+            "ld1 {{{bytes:v}.h}}[0], [{at}], #2",
+            "ld1 {{{bytes:v}.h}}[1], [{at}], #2",
+            "dup {bytes:v}.4s, {bytes:v}.s[0]",
+            bytes = out(vreg) bytes,
             at = inout(reg) *at,
             options(pure, readonly, nostack, preserves_flags),
         );

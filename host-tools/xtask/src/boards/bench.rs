@@ -32,10 +32,9 @@ const POSITIONS: &str = "256";
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut files = args.models.clone();
     if files.is_empty() {
-        files = models::TYPES
-            .iter()
-            .filter_map(|ty| models::stories(ty))
-            .collect();
+        for ty in models::TYPES {
+            files.extend(models::stories(ty)?);
+        }
     }
     if files.is_empty() {
         bail!("no shared test material here: name a GGUF with --model");

@@ -23,7 +23,7 @@ pub(crate) struct Board {
     package: &'static str,
     target: &'static str,
     features: &'static [&'static str],
-    /// Instead of what the package says.
+    /// Behind those of the package.
     rustflags: Option<&'static str>,
     qemu: &'static str,
     machine: &'static [&'static str],
@@ -73,6 +73,7 @@ pub(crate) const BOARDS: &[Board] = &[
     Board {
         name: "aarch64-virt-aligned",
         features: &["alignment-faults"],
+        rustflags: Some("-C target-feature=+strict-align"),
         other_cpus: &[],
         measured: false,
         ..VIRT

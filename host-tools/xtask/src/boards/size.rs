@@ -54,7 +54,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     };
     let board = find(name)?;
-    let model = args.model.clone().or_else(|| models::stories("Q8_0"));
+    let model = match &args.model {
+        Some(model) => Some(model.clone()),
+        None => models::stories("Q8_0")?,
+    };
     let model = model.context("no shared test material here: name a GGUF with --model")?;
     let source = Source {
         kv: &args.kv,

@@ -71,10 +71,10 @@ pub(crate) fn check_all() -> Result<Outcome> {
 }
 
 fn check(boards: &[&'static Board], overwrite: bool) -> Result<Outcome> {
-    let files: Vec<_> = models::TYPES
-        .iter()
-        .filter_map(|ty| Some((*ty, models::stories(ty)?)))
-        .collect();
+    let mut files = Vec::new();
+    for ty in models::TYPES {
+        files.extend(models::stories(ty)?.map(|model| (*ty, model)));
+    }
     if files.is_empty() {
         let required = std::env::var_os("SMIDGEN_REQUIRE_SHARED").is_some_and(|value| value == "1");
         ensure!(
