@@ -212,3 +212,34 @@ fn an_output_that_is_the_embedding_is_left_out() {
     let file = std::fs::read(smidgen.path("out.gguf")).unwrap();
     assert_eq!(Gguf::parse_small(&file).unwrap().tensor_count(), 1);
 }
+
+#[test]
+fn a_split_model_becomes_one_file_or_stays_split() {
+    let smidgen = model();
+    let split = ["split", "--split-max-tensors", "5", "in.gguf", "in"];
+    smidgen.run(split).expect_success();
+    smidgen
+        .run(["quantize", "in.gguf", "whole.gguf", "Q8_0"])
+        .expect_success();
+    let read = |name: &str| std::fs::read(smidgen.path(name)).unwrap();
+
+    let first = "in-00001-of-00003.gguf";
+    smidgen
+        .run(["quantize", first, "joined.gguf", "Q8_0"])
+        .expect_success();
+    assert!(read("joined.gguf") == read("whole.gguf"));
+
+    let line = ["quantize", first, "kept.gguf", "Q8_0", "--keep-split"];
+    smidgen.run(line).expect_success();
+    assert!(!smidgen.path("kept.gguf").exists());
+    smidgen
+        .run(["merge", "kept-00001-of-00003.gguf", "merged.gguf"])
+        .expect_success();
+    assert!(read("merged.gguf") == read("whole.gguf"));
+    // None of the shards is replaced if one of them is there.
+    std::fs::remove_file(smidgen.path("kept-00001-of-00003.gguf")).unwrap();
+    smidgen
+        .run(line)
+        .expect_error(&["kept-00002-of-00003.gguf exists"]);
+    assert!(!smidgen.path("kept-00001-of-00003.gguf").exists());
+}

@@ -115,7 +115,7 @@ impl fmt::Display for QuantizeError {
             Self::NoInput => write!(f, "no file was given"),
             Self::Build { source } => source.fmt(f),
             Self::File { source } => source.fmt(f),
-            Self::Io { source } => source.fmt(f),
+            Self::Io { .. } => write!(f, "cannot write the GGUF"),
         }
     }
 }
@@ -124,6 +124,7 @@ impl std::error::Error for QuantizeError {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Self::File { source } => source.source(),
+            Self::Io { source } => Some(source),
             _ => None,
         }
     }

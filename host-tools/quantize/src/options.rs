@@ -30,6 +30,8 @@ pub struct Options {
     pub padding: Padding,
     /// Keep an `output.weight` that is the embeddings once more.
     pub keep_tied_output: bool,
+    /// Write a shard for each shard of a split model, not one file.
+    pub keep_split: bool,
     /// Fail where a tensor cannot have the type that it should.
     pub strict: bool,
     /// An importance matrix and the name of its file: the rules look whether there is one, and the
@@ -54,6 +56,7 @@ impl Options {
             overrides: Vec::new(),
             padding: Padding::Needed,
             keep_tied_output: false,
+            keep_split: false,
             strict: false,
             imatrix: None,
             threads: None,

@@ -3,13 +3,13 @@
 use std::{
     io::{self, Write},
     num::NonZeroUsize,
-    path::Path,
+    path::{Path, PathBuf},
     sync::Arc,
 };
 
-use smidgen_core::gguf::{Gguf, keys};
+use smidgen_core::gguf::{Gguf, ShardName, keys};
 use smidgen_core::quant::row_bytes;
-use smidgen_io::{GgufBuilder, Overwrite, TensorSource};
+use smidgen_io::{AtomicFile, GgufBuilder, Overwrite, TensorSource};
 
 use crate::{
     Encoded, FileType, Options, Padding, PlannedTensor, QuantizeError,
@@ -23,7 +23,8 @@ const QUANTIZATION_VERSION: u32 = 2;
 /// A model that is ready to be written; its numbers are read and encoded on the way.
 #[derive(Debug)]
 pub struct Quantization<'a> {
-    builder: GgufBuilder<'a>,
+    /// One, or one for each file of a set that stays split.
+    builders: Vec<GgufBuilder<'a>>,
     tensors: Vec<PlannedTensor>,
     padded: Option<(u64, u64)>,
     not_padded: Option<&'static str>,
@@ -32,7 +33,8 @@ pub struct Quantization<'a> {
 }
 
 /// Decides what every tensor becomes. `parts` are the files of a split model in their order, or
-/// the one file; metadata is that of the first, and the output is one file.
+/// the one file; metadata is that of the first, and the output is one file unless
+/// [`Options::keep_split`] says otherwise.
 ///
 /// # Errors
 /// A tensor is quantized already, cannot be read, or under [`Options::strict`] cannot have its
@@ -60,14 +62,12 @@ pub fn quantize_with<'a>(
         tied,
         not_padded,
     } = plan::plan(parts, options)?;
-    let first = parts.first().ok_or(QuantizeError::NoInput)?;
-    let mut builder = GgufBuilder::new();
-    for entry in first.metadata() {
-        builder.set(entry.key(), entry.value);
-    }
-    for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
-        builder.remove(key);
-    }
+    let kept = match options.keep_split {
+        true => parts,
+        false => parts.get(..1).unwrap_or_default(),
+    };
+    let mut builders: Vec<_> = kept.iter().map(builder_of).collect();
+    let builder = builders.first_mut().ok_or(QuantizeError::NoInput)?;
     builder
         .set(keys::GENERAL_QUANTIZATION_VERSION, QUANTIZATION_VERSION)
         .set(keys::GENERAL_FILE_TYPE, options.file_type.number());
@@ -90,13 +90,26 @@ pub fn quantize_with<'a>(
             .set("quantize.imatrix.chunks_count", whole(imatrix.chunks));
     }
     for given in &options.overrides {
-        given.apply(&mut builder);
+        given.apply(builder);
+    }
+    let is_set = builders.len() > 1;
+    for builder in &mut builders {
+        if is_set {
+            let count = i32::try_from(planned.len()).unwrap_or(i32::MAX);
+            builder.set(keys::SPLIT_TENSORS_COUNT, count);
+        } else {
+            for key in [keys::SPLIT_NO, keys::SPLIT_COUNT, keys::SPLIT_TENSORS_COUNT] {
+                builder.remove(key);
+            }
+        }
     }
     let threads = options.threads.map_or(0, NonZeroUsize::get);
     let pool = rayon::ThreadPoolBuilder::new().num_threads(threads);
     let pool = Arc::new(pool.build().map_err(io::Error::other)?);
     let mut tensors = Vec::with_capacity(planned.len());
     for (source, tensor) in planned {
+        let part = if is_set { tensor.part } else { 0 };
+        let builder = builders.get_mut(part).ok_or(QuantizeError::NoInput)?;
         let ready = encoded.get(&tensor.name);
         let ready =
             ready.filter(|(ty, bytes)| *ty == tensor.to && bytes.len() as u64 == tensor.bytes);
@@ -104,18 +117,27 @@ pub fn quantize_with<'a>(
             Some((ty, bytes)) => {
                 builder.tensor(&tensor.name, &tensor.dims, *ty, bytes.clone())?;
             }
-            None => add(&mut builder, source.bytes, &tensor, &pool)?,
+            None => add(builder, source.bytes, &tensor, &pool)?,
         }
         tensors.push(tensor);
     }
     Ok(Quantization {
-        builder,
+        builders,
         tensors,
         padded: padded.map(|(network, size)| (network.size, size)),
         not_padded,
         tied,
         file_type: options.file_type,
     })
+}
+
+/// All metadata of a file.
+fn builder_of<'a>(gguf: &Gguf<'_>) -> GgufBuilder<'a> {
+    let mut builder = GgufBuilder::new();
+    for entry in gguf.metadata() {
+        builder.set(entry.key(), entry.value);
+    }
+    builder
 }
 
 /// The whole model as f32 in memory, for [`Calibration`](crate::Calibration): padded if asked for,
@@ -213,15 +235,24 @@ impl Quantization<'_> {
         self.file_type
     }
 
-    /// Bytes of the file that will be written.
-    ///
-    /// # Errors
-    /// The alignment is wrong, or the file would be larger than can be counted.
-    pub fn file_len(&self) -> Result<u64, QuantizeError> {
-        Ok(self.builder.layout()?.file_len)
+    /// How many files it makes.
+    #[must_use]
+    pub fn files(&self) -> usize {
+        self.builders.len()
     }
 
-    /// Writes the file whole or not at all, and tells its length in bytes.
+    /// Bytes of all files that will be written.
+    ///
+    /// # Errors
+    /// The alignment is wrong, or a file would be larger than can be counted.
+    pub fn file_len(&self) -> Result<u64, QuantizeError> {
+        let lens = self.builders.iter().map(|builder| builder.layout());
+        lens.map(|layout| Ok(layout?.file_len)).sum()
+    }
+
+    /// Writes the file whole or not at all, and tells its length in bytes. A set that stays split
+    /// goes to `PREFIX-00001-of-00003.gguf` and so on for `PREFIX.gguf`; the names are given when
+    /// all shards are written, that of the first, by which a set is opened, last.
     ///
     /// # Errors
     /// A number is not finite or too large for its type, or writing fails.
@@ -230,17 +261,56 @@ impl Quantization<'_> {
         path: impl AsRef<Path>,
         overwrite: Overwrite,
     ) -> Result<u64, QuantizeError> {
-        let mut file = smidgen_io::AtomicFile::create(path, overwrite)?;
-        let written = self.write_to(&mut file)?;
-        file.commit()?;
+        let paths = shard_paths(path.as_ref(), self.builders.len());
+        let files: Result<Vec<_>, _> = paths
+            .iter()
+            .map(|path| AtomicFile::create(path, overwrite))
+            .collect();
+        let mut files = files?;
+        let mut written = 0;
+        for ((builder, file), path) in self.builders.iter_mut().zip(&mut files).zip(&paths) {
+            let result = builder.write_to(file);
+            written += result.map_err(|source| smidgen_io::Error::Write {
+                path: path.clone(),
+                source,
+            })?;
+        }
+        for file in files.into_iter().rev() {
+            file.commit()?;
+        }
         Ok(written)
     }
 
-    /// Writes to any sink, and tells the length in bytes.
+    /// Writes to any sink, and tells the length in bytes; the files of a set one after the other.
     ///
     /// # Errors
     /// As [`write_file`](Self::write_file); what has gone to the sink before stays there.
     pub fn write_to(&mut self, out: &mut dyn Write) -> Result<u64, QuantizeError> {
-        Ok(self.builder.write_to(out)?)
+        let written = self
+            .builders
+            .iter_mut()
+            .map(|builder| builder.write_to(out));
+        written.map(|written| Ok(written?)).sum()
     }
+}
+
+/// The paths of all files of a set; that of a single file is the one given.
+fn shard_paths(path: &Path, count: usize) -> Vec<PathBuf> {
+    if count == 1 {
+        return vec![path.to_owned()];
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    let prefix = name.strip_suffix(".gguf").unwrap_or(&name);
+    // Also the name of a shard is understood.
+    let prefix = ShardName::parse(&name).map_or(prefix, |shard| shard.prefix);
+    let shard = |number| {
+        let count = u32::try_from(count).unwrap_or(u32::MAX);
+        let name = ShardName {
+            prefix,
+            number,
+            count,
+        };
+        path.with_file_name(name.to_string())
+    };
+    (1..).map(shard).take(count).collect()
 }

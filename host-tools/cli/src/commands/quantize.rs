@@ -123,6 +123,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
     seed: u64,
 
+    /// Make a shard of each shard of a split model: of OUT.gguf, OUT-00001-of-00003.gguf and so on.
+    #[arg(long)]
+    keep_split: bool,
+
     /// Fail if a tensor cannot have its type.
     #[arg(long)]
     strict: bool,
@@ -181,6 +185,7 @@ impl Args {
         options.tensor_types.clone_from(&self.tensor_types);
         options.overrides.clone_from(&self.overrides);
         options.keep_tied_output = self.keep_tied_output;
+        options.keep_split = self.keep_split;
         options.strict = self.strict;
         options.threads = self.threads.or(self.nthreads);
         options.padding = match (self.pad, self.no_pad) {
@@ -206,7 +211,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             anyhow!("{shown}: {error}"),
             "without --strict that is done and named",
         ),
-        error @ QuantizeError::File { .. } => anyhow::Error::new(error),
+        error @ (QuantizeError::File { .. } | QuantizeError::Io { .. }) => {
+            anyhow::Error::new(error)
+        }
         error => anyhow!("{shown}: {error}"),
     };
     let mut made = if args.calibrate.is_some() || args.fit.is_some() {
@@ -266,6 +273,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 fn check_paths(args: &Args) -> anyhow::Result<()> {
     if args.output.as_os_str() == "-" {
+        if args.keep_split {
+            bail!("a set of shards cannot go to standard output");
+        }
         if args.json && !args.dry_run {
             bail!("--json and output - would both write to standard output");
         }
