@@ -70,7 +70,12 @@ pub(super) const STEPS: &[Step] = &[
 ];
 
 /// Test files of the tests package that need nothing but core, so that they run on any target.
-const PORTABLE_TESTS: &[&str] = &["parser_cases", "sampler_cases", "tokenizer_golden"];
+const PORTABLE_TESTS: &[&str] = &[
+    "logits_hash",
+    "parser_cases",
+    "sampler_cases",
+    "tokenizer_golden",
+];
 
 /// Tests, or modules of tests, that would take Miri many minutes.
 const TOO_LONG_FOR_MIRI: &[&str] = &[
