@@ -53,16 +53,28 @@ impl Inputs<'_> {
         matrix: &Matrix<'_>,
         out: &mut [f32],
     ) {
+        self.multiply_from(0, backend, parallel, matrix, out);
+    }
+
+    /// As [`multiply`](Self::multiply), for the vectors from `skipped` on.
+    pub(crate) fn multiply_from(
+        &self,
+        skipped: usize,
+        backend: Backend,
+        parallel: Option<&dyn Parallel>,
+        matrix: &Matrix<'_>,
+        out: &mut [f32],
+    ) {
         let Matrix {
             ty,
             cols,
             row_bytes,
             bytes,
         } = *matrix;
-        let tokens = self.tokens;
+        let tokens = self.tokens.saturating_sub(skipped);
         let rows = out.len() / tokens.max(1);
         let one = |tokens: usize, first: usize, bytes: &[u8], out: &mut [f32]| {
-            let x = self.rows(ty, cols, first, tokens);
+            let x = self.rows(ty, cols, skipped + first, tokens);
             backend.matmul(ty, bytes, cols, x, tokens, out);
         };
         match parallel.filter(|_| rows * cols * tokens >= WORTH_SPREADING) {

@@ -272,10 +272,15 @@ impl<'b> Session<'b> {
     /// been taken.
     pub fn prompt(&mut self, tokens: &[u32]) -> Result<&[f32], SessionError> {
         self.check(tokens)?;
+        let mut left = tokens;
         let mut last = 0;
-        for batch in tokens.chunks(self.options.batch.max(1)) {
-            self.pass(batch)?;
+        while !left.is_empty() {
+            let (batch, rest) = left.split_at(left.len().min(self.options.batch.max(1)));
+            left = rest;
             last = batch.len() - 1;
+            // Only behind the last token of all.
+            let wanted = if rest.is_empty() { last } else { batch.len() };
+            self.pass(batch, wanted)?;
         }
         self.classify(last);
         self.logits()
@@ -294,7 +299,7 @@ impl<'b> Session<'b> {
         self.check(tokens)?;
         let mut index = 0;
         for batch in tokens.chunks(self.options.batch.max(1)) {
-            self.pass(batch)?;
+            self.pass(batch, 0)?;
             for of_batch in 0..batch.len() {
                 self.classify(of_batch);
                 each(index, self.logits()?);

@@ -21,6 +21,20 @@ pub enum Progress {
 pub(super) struct Pass {
     tokens: usize,
     layer: usize,
+    /// The first token behind which logits are wanted: of those before it the last layer takes
+    /// the keys and values and nothing else.
+    wanted: usize,
+}
+
+impl Pass {
+    /// Tokens of a layer for which nothing is computed but keys and values.
+    fn skipped(&self, layers: usize) -> usize {
+        if self.layer + 1 == layers {
+            self.wanted
+        } else {
+            0
+        }
+    }
 }
 
 impl Session<'_> {
@@ -56,6 +70,7 @@ impl Session<'_> {
         self.pass = Some(Pass {
             tokens: given,
             layer: 0,
+            wanted: given - 1,
         });
         self.has_logits = false;
         Ok(())
@@ -80,24 +95,33 @@ impl Session<'_> {
         Ok(Progress::Done)
     }
 
-    /// Takes up to a batch of tokens through all layers, without the classifier.
-    pub(super) fn pass(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
+    /// Takes up to a batch of tokens through all layers, without the classifier. Logits can be had
+    /// behind tokens from index `wanted` on.
+    pub(super) fn pass(&mut self, tokens: &[u32], wanted: usize) -> Result<(), SessionError> {
         self.start(tokens)?;
-        let tokens = tokens.len();
+        let mut pass = Pass {
+            tokens: tokens.len(),
+            layer: 0,
+            wanted,
+        };
         for (number, layer) in self.model.layers.iter().enumerate() {
-            let layer_of_pass = Pass {
-                tokens,
-                layer: number,
-            };
-            self.layer(layer_of_pass, layer);
+            pass.layer = number;
+            self.layer(pass, layer);
         }
-        self.finish(Pass { tokens, layer: 0 });
+        self.finish(pass);
         Ok(())
     }
 
     fn layer(&mut self, pass: Pass, layer: &Layer<'_>) {
-        self.attention(pass, layer);
-        self.feed_forward(pass, layer);
+        let skipped = match &self.probe {
+            None => pass.skipped(self.model.layers.len()),
+            // It is to see everything.
+            Some(_) => 0,
+        };
+        self.attention(pass, layer, skipped);
+        if skipped < pass.tokens {
+            self.feed_forward(pass, layer, skipped);
+        }
     }
 
     fn finish(&mut self, pass: Pass) {
@@ -105,13 +129,14 @@ impl Session<'_> {
         self.pass = None;
     }
 
-    fn attention(&mut self, pass: Pass, layer: &Layer<'_>) {
+    fn attention(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
         let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens);
         let (n_embd, q_dim, kv_dim) = (hp.n_embd, hp.q_dim(), hp.kv_dim());
+        let wanted = tokens - skipped;
         let parts = self.plan.split(self.floats);
         let x = cut(parts.x, tokens * n_embd);
-        let (q, rest) = parts.middle.split_at_mut(tokens * q_dim);
+        let (q, rest) = parts.middle.split_at_mut(wanted * q_dim);
         let (k, rest) = rest.split_at_mut(tokens * kv_dim);
         let v = cut(rest, tokens * kv_dim);
 
@@ -130,26 +155,31 @@ impl Session<'_> {
             tokens,
         };
         inputs.quantize(backend, &[&layer.attn_q, &layer.attn_k, &layer.attn_v]);
-        inputs.multiply(backend, parallel, &layer.attn_q, q);
+        inputs.multiply_from(skipped, backend, parallel, &layer.attn_q, q);
         inputs.multiply(backend, parallel, &layer.attn_k, k);
         inputs.multiply(backend, parallel, &layer.attn_v, v);
 
         // Token by token: in a ring, a later token takes the place of a position that an earlier
         // one still sees.
-        let attended = cut(parts.input, tokens * q_dim);
+        let attended = cut(parts.input, wanted * q_dim);
         let window = self.options.window;
-        let queries = q
+        let mut queries = q
             .chunks_exact_mut(q_dim)
             .zip(attended.chunks_exact_mut(q_dim));
         let rows = k.chunks_exact_mut(kv_dim).zip(v.chunks_exact(kv_dim));
         let angles = parts.rotation.chunks_exact(hp.rope_dim);
-        for ((((q, attended), (k, v)), angles), position) in
-            queries.zip(rows).zip(angles).zip(self.position..)
-        {
-            backend.rope(q, hp.head_dim, angles);
+        for (index, ((k, v), angles)) in rows.zip(angles).enumerate() {
+            let position = self.position + index;
             backend.rope(k, hp.head_dim, angles);
             self.cache
                 .store(backend, pass.layer, position % window, k, v);
+            if index < skipped {
+                continue;
+            }
+            let Some((q, attended)) = queries.next() else {
+                break;
+            };
+            backend.rope(q, hp.head_dim, angles);
             let positions = window.min(position + 1);
             let scratch = AttentionScratch {
                 scores: &mut *parts.scores,
@@ -157,6 +187,9 @@ impl Session<'_> {
             };
             self.cache
                 .attend(backend, pass.layer, q, positions, scratch, attended);
+        }
+        if wanted == 0 {
+            return;
         }
 
         if let Some(probe) = &mut self.probe {
@@ -166,20 +199,21 @@ impl Session<'_> {
             x: attended,
             q8: self.q8,
             q8k: self.q8k,
-            tokens,
+            tokens: wanted,
         };
-        let added = cut(parts.middle, tokens * n_embd);
+        let added = cut(parts.middle, wanted * n_embd);
         inputs.quantize(backend, &[&layer.attn_output]);
         inputs.multiply(backend, parallel, &layer.attn_output, added);
-        backend.add(x, added);
+        backend.add(behind(x, skipped * n_embd), added);
     }
 
-    fn feed_forward(&mut self, pass: Pass, layer: &Layer<'_>) {
+    fn feed_forward(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
-        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens);
+        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens - skipped);
         let (n_embd, n_ff) = (hp.n_embd, hp.n_ff);
         let parts = self.plan.split(self.floats);
-        let x = cut(parts.x, tokens * n_embd);
+        let x = cut(parts.x, pass.tokens * n_embd);
+        let x = behind(x, skipped * n_embd);
         let (gate, rest) = parts.middle.split_at_mut(tokens * n_ff);
         let up = cut(rest, tokens * n_ff);
 
@@ -238,6 +272,11 @@ impl Session<'_> {
         inputs.multiply(backend, parallel, &self.model.output, parts.logits);
         self.has_logits = true;
     }
+}
+
+/// What lies behind the first `len` elements.
+fn behind(part: &mut [f32], len: usize) -> &mut [f32] {
+    part.get_mut(len..).unwrap_or_default()
 }
 
 /// The first `len` elements; the plan has room for them.
