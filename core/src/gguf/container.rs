@@ -1,8 +1,6 @@
 //! A checked file: typed access to metadata, tensor infos and tensor bytes.
 
-use super::{
-    Array, GgmlType, KeyError, TensorInfo, Value, ValueType, reader::Reader, reader::to_u64,
-};
+use super::{Array, KeyError, TensorInfo, Value, ValueType, reader::Reader, reader::to_u64};
 
 /// A GGUF file whose bytes have been checked; a handful of numbers beside the borrowed bytes.
 ///
@@ -250,12 +248,6 @@ impl<'a> Gguf<'a> {
             Value::Array(array) if array.element_type() == element => Some(array),
             _ => None,
         })
-    }
-
-    /// How many tensors have the type `ty`.
-    #[must_use]
-    pub fn count_type(&self, ty: GgmlType) -> usize {
-        self.tensors().filter(|info| info.ty() == ty).count()
     }
 
     fn typed<'k, T>(

@@ -11,9 +11,9 @@
 //! - **softmax**: `p = exp(score - max)`, their sum in eight lanes; the result is multiplied by the
 //!   reciprocal of that sum.
 
-use super::math::exp;
+use super::math::{ROUNDER, exp};
 use super::rows::{join, largest_magnitude, sum_lanes};
-use super::scalar::{INFINITE, ROUNDER, TINY};
+use super::scalar::{INFINITE, TINY};
 use crate::quant::f16_to_f32;
 
 /// The largest head size that int8 rows allow: above it a 32-bit sum of 16-bit times 8-bit
@@ -64,6 +64,20 @@ pub const fn scores_len(positions: usize) -> usize {
 #[must_use]
 pub const fn ints_len(positions: usize, head_dim: usize) -> usize {
     positions.next_multiple_of(8) + head_dim
+}
+
+/// The first elements of an array, the rest zero.
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon")
+))]
+#[inline(always)]
+pub(super) fn padded<T: Copy + Default, const N: usize>(from: &[T]) -> [T; N] {
+    let mut array = [T::default(); N];
+    for (to, &from) in array.iter_mut().zip(from) {
+        *to = from;
+    }
+    array
 }
 
 /// A number in the KV cache.

@@ -117,13 +117,13 @@ impl Backend {
             #[allow(unsafe_code)]
             // SAFETY: whoever turned the feature on says that the instructions are there.
             Kind::Dsp => unsafe {
-                cortex_m_attention::attend_q8::<dsp::Dsp>(queries, keys, values, scratch, out)
+                cortex_m_attention::attend_q8::<dsp::Dsp>(queries, keys, values, scratch, out);
             },
             #[cfg(all(target_arch = "arm", feature = "mve"))]
             #[allow(unsafe_code)]
             // SAFETY: whoever turned the feature on says that the instructions are there.
             Kind::Mve => unsafe {
-                cortex_m_attention::attend_q8::<mve::Mve>(queries, keys, values, scratch, out)
+                cortex_m_attention::attend_q8::<mve::Mve>(queries, keys, values, scratch, out);
             },
             _ => dispatch!(
                 self,

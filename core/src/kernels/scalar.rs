@@ -1,6 +1,7 @@
 //! The definition of every operation, in plain Rust; see the [module](super) for the order of sums.
 
 use super::backend::Shape;
+use super::math::ROUNDER;
 use crate::gguf::GgmlType;
 use crate::quant::{
     Activations, Block32, Block256, Iq4Nl, Q2K, Q3K, Q4_0, Q4_1, Q4K, Q5_0, Q5_1, Q5K, Q6K, Q8_0,
@@ -12,9 +13,6 @@ pub(super) const TINY: u32 = (127 - 90) << 23;
 
 /// Bits of infinity.
 pub(super) const INFINITE: u32 = 0x7f80_0000;
-
-/// 1.5 * 2^23: adding it rounds to an integer (to nearest even), which is then the low bits.
-pub(super) const ROUNDER: f32 = 12_582_912.0;
 
 /// `out[t * rows + r]` becomes the product of weight row `r` and activation row `t`.
 pub(super) fn matmul(

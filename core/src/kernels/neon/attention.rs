@@ -5,7 +5,7 @@ use core::arch::aarch64::*;
 use super::rows::exp;
 use super::{f16_to_f32, f16_to_f32_high, join};
 use crate::kernels::attention::{
-    self, AttentionScratch, POSITIONS_A_SUM, Q8Rows, Queries, scores_len,
+    self, AttentionScratch, POSITIONS_A_SUM, Q8Rows, Queries, padded, scores_len,
 };
 use crate::kernels::rows;
 
@@ -28,9 +28,9 @@ pub(in crate::kernels) fn attend_q8(
         return;
     }
     let AttentionScratch { scores, ints } = scratch;
-    let padded = scores_len(positions);
+    let len = scores_len(positions);
     let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let (Some(scores), Some(c16)) = (scores.get_mut(..padded), c16.get_mut(..padded)) else {
+    let (Some(scores), Some(c16)) = (scores.get_mut(..len), c16.get_mut(..len)) else {
         return;
     };
     let (scores8, _) = scores.as_chunks_mut::<8>();
@@ -88,16 +88,6 @@ fn widen(from: &[i8; 8]) -> int16x8_t {
 fn load_i16(from: &[i16; 8]) -> int16x8_t {
     // SAFETY: NEON is there, and 8 numbers are.
     unsafe { vld1q_s16(from.as_ptr()) }
-}
-
-/// The first elements of an array, the rest zero.
-#[inline(always)]
-fn padded<T: Copy + Default, const N: usize>(from: &[T]) -> [T; N] {
-    let mut array = [T::default(); N];
-    for (to, &from) in array.iter_mut().zip(from) {
-        *to = from;
-    }
-    array
 }
 
 /// Exact integer dot products of the query with the key of each position, times `dq * dk`.

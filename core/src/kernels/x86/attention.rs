@@ -5,10 +5,10 @@ use core::arch::x86_64::*;
 
 use super::rows::exp;
 use crate::kernels::attention::{
-    self, AttentionScratch, KvNumber, POSITIONS_A_SUM, Q8Rows, Queries, scores_len,
+    self, AttentionScratch, KvNumber, POSITIONS_A_SUM, Q8Rows, Queries, padded, scores_len,
 };
+use crate::kernels::math::ROUNDER;
 use crate::kernels::rows::join;
-use crate::kernels::scalar::ROUNDER;
 
 /// A number in the KV cache that is loaded eight at a time.
 pub(in crate::kernels) trait Load: KvNumber {
@@ -291,9 +291,9 @@ pub(in crate::kernels) fn attend_q8(
         return;
     }
     let AttentionScratch { scores, ints } = scratch;
-    let padded = scores_len(positions);
+    let len = scores_len(positions);
     let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let (Some(scores), Some(c16)) = (scores.get_mut(..padded), c16.get_mut(..padded)) else {
+    let (Some(scores), Some(c16)) = (scores.get_mut(..len), c16.get_mut(..len)) else {
         return;
     };
     let (scores8, _) = scores.as_chunks_mut::<8>();
@@ -343,16 +343,6 @@ fn load_i16(from: &[i16; 8]) -> __m128i {
 fn load_f16(from: &[u16; 8]) -> __m256 {
     // SAFETY: 8 numbers are there.
     _mm256_cvtph_ps(unsafe { _mm_loadu_si128(from.as_ptr().cast()) })
-}
-
-/// The first elements of an array, the rest zero.
-#[inline(always)]
-fn padded<T: Copy + Default, const N: usize>(from: &[T]) -> [T; N] {
-    let mut array = [T::default(); N];
-    for (to, &from) in array.iter_mut().zip(from) {
-        *to = from;
-    }
-    array
 }
 
 /// Exact integer dot products of the query with the key of each position, times `dq * dk`.
