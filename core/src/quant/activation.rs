@@ -1,5 +1,7 @@
 //! Quantized activations: what the rows of quantized weights are multiplied with.
 
+use zerocopy::{FromBytes, IntoBytes, KnownLayout};
+
 use crate::gguf::GgmlType;
 
 /// 32 activations as signed bytes with one scale: element `i` is `d * qs[i]`.
@@ -7,6 +9,8 @@ use crate::gguf::GgmlType;
 /// Unlike in ggml's `Q8_0` and `Q8_1` the scale is an f32 that is not rounded to f16, and a quant is
 /// never -128.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
+// So that blocks can be cut out of any memory.
+#[derive(FromBytes, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Q8Act {
     /// Scale: the largest magnitude divided by 127.
@@ -117,7 +121,7 @@ impl Q8Act {
 }
 
 /// 256 activations as signed bytes with one scale, for weights of a K type.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, Debug, PartialEq, FromBytes, IntoBytes, KnownLayout)]
 #[repr(C)]
 pub struct Q8KAct {
     /// Scale: the largest magnitude divided by 127.

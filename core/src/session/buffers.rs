@@ -22,6 +22,19 @@ pub struct SessionOptions {
     pub batch: usize,
 }
 
+impl SessionOptions {
+    /// A cache of `window` positions that is no ring; prompts go token by token.
+    #[must_use]
+    pub const fn new(kv: KvType, window: usize) -> Self {
+        Self {
+            kv,
+            window,
+            ring: false,
+            batch: 1,
+        }
+    }
+}
+
 /// Lengths of all buffers, in elements of their types.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -159,11 +172,12 @@ impl Plan {
     /// Bytes of all buffers but the KV cache.
     #[must_use]
     pub const fn activation_bytes(&self) -> usize {
-        self.floats * size_of::<f32>()
-            + self.q8 * size_of::<Q8Act>()
-            + self.q8k * size_of::<Q8KAct>()
-            + self.ints * size_of::<i16>()
-            + self.steps * size_of::<u64>()
+        let floats = self.floats.saturating_mul(size_of::<f32>());
+        floats
+            .saturating_add(self.q8.saturating_mul(size_of::<Q8Act>()))
+            .saturating_add(self.q8k.saturating_mul(size_of::<Q8KAct>()))
+            .saturating_add(self.ints.saturating_mul(size_of::<i16>()))
+            .saturating_add(self.steps.saturating_mul(size_of::<u64>()))
     }
 
     /// Where the logits lie among the floats.
@@ -192,6 +206,9 @@ impl Plan {
 }
 
 /// The memory of a session, as long as [`Plan`] tells or longer. What it holds does not matter.
+///
+/// [`Session::in_memory`](super::Session::in_memory) cuts all of it out of one piece; who fills this
+/// in can place each buffer in another RAM.
 #[derive(Debug)]
 pub struct Buffers<'b> {
     /// [`Plan::floats`].

@@ -2,6 +2,7 @@
 
 mod buffers;
 mod generate;
+mod memory;
 mod prefix;
 mod probe;
 mod step;
@@ -189,6 +190,20 @@ impl<'b> Session<'b> {
             pass: None,
             has_logits: false,
         })
+    }
+
+    /// A session at position 0 whose buffers all lie in `memory`, which holds [`Plan::words`] or
+    /// more. What it holds does not matter.
+    ///
+    /// # Errors
+    /// The memory is too short; the model cannot be run with these options.
+    pub fn in_memory(
+        model: &'b Model<'b>,
+        options: SessionOptions,
+        memory: &'b mut [u64],
+    ) -> Result<Self, SessionError> {
+        let plan = Plan::new(model, &options);
+        Self::new(model, options, Buffers::cut(&plan, options.kv, memory)?)
     }
 
     /// Uses another back end than the fastest.
