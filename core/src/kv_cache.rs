@@ -255,12 +255,12 @@ impl<'b> KvCache<'b> {
         }
     }
 
-    /// Attention of all query heads of one position over the first `positions` slots of a layer.
-    ///
+    /// Attention of the query heads that share a KV head, `(layer, head)`, over the first
+    /// `positions` slots.
     pub(crate) fn attend(
         &self,
         backend: Backend,
-        layer: usize,
+        (layer, head): (usize, usize),
         q: &[f32],
         positions: usize,
         scratch: AttentionScratch<'_>,
@@ -268,48 +268,38 @@ impl<'b> KvCache<'b> {
     ) {
         let layout = &self.layout;
         let head_dim = layout.head_dim;
-        let AttentionScratch { scores, ints } = scratch;
-        let group = q.len() / layout.n_kv_heads;
-        let scale = 1.0 / sqrt(head_dim);
-        let heads = q.chunks_exact(group).zip(out.chunks_exact_mut(group));
-        for (head, (q, out)) in heads.enumerate() {
-            let rows = |part| {
-                let first = layout.first_row(layer, part, head) * head_dim;
-                first..first + positions * head_dim
-            };
-            let (keys, values) = (rows(0), rows(1));
-            let queries = Queries {
-                q,
-                head_dim,
-                positions,
-                scale,
-            };
-            match &self.buffers {
-                KvBuffers::F32(elements) => {
-                    let keys = elements.get(keys).unwrap_or_default();
-                    let values = elements.get(values).unwrap_or_default();
-                    backend.attend_f32(queries, keys, values, scores, out);
-                }
-                KvBuffers::F16(elements) => {
-                    let keys = elements.get(keys).unwrap_or_default();
-                    let values = elements.get(values).unwrap_or_default();
-                    backend.attend_f16(queries, keys, values, scores, out);
-                }
-                KvBuffers::Q8 { qs, scales } => {
-                    let rows = |part, range: core::ops::Range<usize>| {
-                        let first = layout.first_scale(layer, part, head);
-                        Q8Rows {
-                            qs: qs.get(range).unwrap_or_default(),
-                            scales: scales.get(first..first + positions).unwrap_or_default(),
-                        }
-                    };
-                    let (keys, values) = (rows(0, keys), rows(1, values));
-                    let scratch = AttentionScratch {
-                        scores: &mut *scores,
-                        ints: &mut *ints,
-                    };
-                    backend.attend_q8(queries, keys, values, scratch, out);
-                }
+        let rows = |part| {
+            let first = layout.first_row(layer, part, head) * head_dim;
+            first..first + positions * head_dim
+        };
+        let (keys, values) = (rows(0), rows(1));
+        let queries = Queries {
+            q,
+            head_dim,
+            positions,
+            scale: 1.0 / sqrt(head_dim),
+        };
+        match &self.buffers {
+            KvBuffers::F32(elements) => {
+                let keys = elements.get(keys).unwrap_or_default();
+                let values = elements.get(values).unwrap_or_default();
+                backend.attend_f32(queries, keys, values, scratch.scores, out);
+            }
+            KvBuffers::F16(elements) => {
+                let keys = elements.get(keys).unwrap_or_default();
+                let values = elements.get(values).unwrap_or_default();
+                backend.attend_f16(queries, keys, values, scratch.scores, out);
+            }
+            KvBuffers::Q8 { qs, scales } => {
+                let rows = |part, range: core::ops::Range<usize>| {
+                    let first = layout.first_scale(layer, part, head);
+                    Q8Rows {
+                        qs: qs.get(range).unwrap_or_default(),
+                        scales: scales.get(first..first + positions).unwrap_or_default(),
+                    }
+                };
+                let (keys, values) = (rows(0, keys), rows(1, values));
+                backend.attend_q8(queries, keys, values, scratch, out);
             }
         }
     }

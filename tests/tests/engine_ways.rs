@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use engine::{KV_TYPES, Run, golden, stories};
 use smidgen_core::kernels::Backend;
 use smidgen_core::kv_cache::KvType;
-use smidgen_core::ops::Parallel;
+use smidgen_core::model::Matrix;
+use smidgen_core::ops::{PIECE, Parallel};
 use smidgen_core::session::{PrefixError, Progress, Session, SessionError};
 use smidgen_io::{FileBytes, Threads};
 
@@ -106,6 +107,46 @@ impl Parallel for Counted {
     fn for_parts(&self, out: &mut [f32], unit: usize, job: &(dyn Fn(usize, &mut [f32]) + Sync)) {
         self.products.fetch_add(1, Ordering::Relaxed);
         self.threads.for_parts(out, unit, job);
+    }
+}
+
+#[test]
+fn pauses_inside_of_steps() {
+    let tokens = tokens(40);
+    for (number, file) in files().iter().enumerate() {
+        for kv in &KV_TYPES[..if number < 3 { 4 } else { 1 }] {
+            for backend in Backend::available() {
+                let mut run = Run::new(file, *kv, 40, 1);
+                run.backend = backend;
+                let expected = step_by_step(&run, &tokens);
+                for batch in [1, 7, 64] {
+                    run.options.batch = batch;
+                    let pauses = AtomicUsize::new(0);
+                    let run = Run {
+                        pauses: Some(&pauses),
+                        ..run
+                    };
+                    let each = |at: usize, logits: &[f32]| {
+                        let name = backend.name();
+                        assert!(
+                            bits(logits) == expected[at],
+                            "{kv:?}, {name}, batch {batch}, position {at}"
+                        );
+                    };
+                    let pieces = run.with_session(|mut session| {
+                        session.prompt_each(&tokens, each).unwrap();
+                        let hp = session.model().hyperparameters;
+                        let rows = |m: Matrix<'_>| m.bytes.len() / m.row_bytes;
+                        let products = session.model().matrices().skip(1);
+                        let products: usize = products.map(|m| rows(m) * m.cols).sum();
+                        products / PIECE + hp.n_layers * hp.n_kv_heads
+                    });
+                    // No piece is larger than it may be.
+                    let pauses = pauses.into_inner();
+                    assert!(pauses >= 40 * pieces, "{pauses} pauses, {pieces} pieces");
+                }
+            }
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! A weight matrix times one or more vectors, in the form that its type takes.
 
+use super::Spread;
 use crate::kernels::Backend;
 use crate::model::Matrix;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
@@ -49,11 +50,11 @@ impl Inputs<'_> {
     pub(crate) fn multiply(
         &self,
         backend: Backend,
-        parallel: Option<&dyn Parallel>,
+        spread: &mut Spread<'_>,
         matrix: &Matrix<'_>,
         out: &mut [f32],
     ) {
-        self.multiply_from(0, backend, parallel, matrix, out);
+        self.multiply_from(0, backend, spread, matrix, out);
     }
 
     /// As [`multiply`](Self::multiply), for the vectors from `skipped` on.
@@ -61,7 +62,7 @@ impl Inputs<'_> {
         &self,
         skipped: usize,
         backend: Backend,
-        parallel: Option<&dyn Parallel>,
+        spread: &mut Spread<'_>,
         matrix: &Matrix<'_>,
         out: &mut [f32],
     ) {
@@ -77,15 +78,28 @@ impl Inputs<'_> {
             let x = self.rows(ty, cols, skipped + first, tokens);
             backend.matmul(ty, bytes, cols, x, tokens, out);
         };
-        match parallel.filter(|_| rows * cols * tokens >= WORTH_SPREADING) {
-            None => one(tokens, 0, bytes, out),
-            Some(parallel) if tokens == 1 => parallel.for_parts(out, 8, &|start, out| {
-                let bytes = bytes.get(start * row_bytes..(start + out.len()) * row_bytes);
-                one(1, 0, bytes.unwrap_or_default(), out);
-            }),
-            Some(parallel) => parallel.for_parts(out, rows, &|start, out| {
-                one(out.len() / rows, start / rows, bytes, out);
-            }),
+        match spread {
+            Spread::Pieces(pause) => {
+                let piece = Spread::rows(cols);
+                for (token, out) in out.chunks_exact_mut(rows.max(1)).enumerate() {
+                    for (part, out) in out.chunks_mut(piece).enumerate() {
+                        one(1, token, part_of(bytes, part * piece, row_bytes, out), out);
+                        pause();
+                    }
+                }
+            }
+            Spread::Threads(parallel) if rows * cols * tokens >= WORTH_SPREADING => {
+                if tokens == 1 {
+                    parallel.for_parts(out, 8, &|start, out| {
+                        one(1, 0, part_of(bytes, start, row_bytes, out), out);
+                    });
+                } else {
+                    parallel.for_parts(out, rows, &|start, out| {
+                        one(out.len() / rows, start / rows, bytes, out);
+                    });
+                }
+            }
+            Spread::AtOnce | Spread::Threads(_) => one(tokens, 0, bytes, out),
         }
     }
 
@@ -110,4 +124,10 @@ impl Inputs<'_> {
             _ => Activations::F32(self.x.get(range(cols)).unwrap_or_default()),
         }
     }
+}
+
+/// The rows of a matrix from `start` on, as many as results are wanted.
+fn part_of<'m>(bytes: &'m [u8], start: usize, row_bytes: usize, out: &[f32]) -> &'m [u8] {
+    let rows = bytes.get(start * row_bytes..(start + out.len()) * row_bytes);
+    rows.unwrap_or_default()
 }

@@ -2,7 +2,10 @@
 
 mod matmul;
 mod rope;
+mod spread;
 
 pub(crate) use matmul::Inputs;
 pub use matmul::Parallel;
 pub use rope::{phase_steps, rotation};
+pub(crate) use spread::Spread;
+pub use spread::{PIECE, Pause};

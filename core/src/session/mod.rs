@@ -21,7 +21,7 @@ pub use stop_text::held_len;
 use crate::kernels::Backend;
 use crate::kv_cache::{KvCache, KvError, KvLayout};
 use crate::model::Model;
-use crate::ops::{Parallel, phase_steps};
+use crate::ops::{Parallel, Pause, Spread, phase_steps};
 use step::Pass;
 
 /// Why a session cannot be made or go on.
@@ -126,7 +126,7 @@ impl core::error::Error for SessionError {}
 pub struct Session<'b> {
     model: &'b Model<'b>,
     backend: Backend,
-    parallel: Option<&'b dyn Parallel>,
+    spread: Spread<'b>,
     probe: Option<&'b mut Probe<'b>>,
     options: SessionOptions,
     cache: KvCache<'b>,
@@ -176,7 +176,7 @@ impl<'b> Session<'b> {
         Ok(Self {
             model,
             backend: Backend::best(),
-            parallel: None,
+            spread: Spread::AtOnce,
             probe: None,
             options,
             cache,
@@ -216,7 +216,15 @@ impl<'b> Session<'b> {
     /// Spreads large products over threads.
     #[must_use]
     pub fn with_parallel(mut self, parallel: &'b dyn Parallel) -> Self {
-        self.parallel = Some(parallel);
+        self.spread = Spread::Threads(parallel);
+        self
+    }
+
+    /// Calls a function between pieces of every step, for a caller with other duties; then nothing
+    /// is spread over threads.
+    #[must_use]
+    pub fn with_pause(mut self, pause: &'b mut Pause<'b>) -> Self {
+        self.spread = Spread::Pieces(pause);
         self
     }
 

@@ -131,7 +131,8 @@ impl Session<'_> {
 
     fn attention(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
-        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens);
+        let (backend, tokens) = (self.backend, pass.tokens);
+        let spread = &mut self.spread;
         let (n_embd, q_dim, kv_dim) = (hp.n_embd, hp.q_dim(), hp.kv_dim());
         let wanted = tokens - skipped;
         let parts = self.plan.split(self.floats);
@@ -155,9 +156,9 @@ impl Session<'_> {
             tokens,
         };
         inputs.quantize(backend, &[&layer.attn_q, &layer.attn_k, &layer.attn_v]);
-        inputs.multiply_from(skipped, backend, parallel, &layer.attn_q, q);
-        inputs.multiply(backend, parallel, &layer.attn_k, k);
-        inputs.multiply(backend, parallel, &layer.attn_v, v);
+        inputs.multiply_from(skipped, backend, spread, &layer.attn_q, q);
+        inputs.multiply(backend, spread, &layer.attn_k, k);
+        inputs.multiply(backend, spread, &layer.attn_v, v);
 
         // Token by token: in a ring, a later token takes the place of a position that an earlier
         // one still sees.
@@ -181,12 +182,18 @@ impl Session<'_> {
             };
             backend.rope(q, hp.head_dim, angles);
             let positions = window.min(position + 1);
-            let scratch = AttentionScratch {
-                scores: &mut *parts.scores,
-                ints: self.ints,
-            };
-            self.cache
-                .attend(backend, pass.layer, q, positions, scratch, attended);
+            let group = q_dim / hp.n_kv_heads;
+            let heads = q.chunks_exact(group).zip(attended.chunks_exact_mut(group));
+            for (kv_head, (q, attended)) in heads.enumerate() {
+                let scratch = AttentionScratch {
+                    scores: &mut *parts.scores,
+                    ints: self.ints,
+                };
+                let head = (pass.layer, kv_head);
+                self.cache
+                    .attend(backend, head, q, positions, scratch, attended);
+                spread.pause();
+            }
         }
         if wanted == 0 {
             return;
@@ -203,13 +210,14 @@ impl Session<'_> {
         };
         let added = cut(parts.middle, wanted * n_embd);
         inputs.quantize(backend, &[&layer.attn_output]);
-        inputs.multiply(backend, parallel, &layer.attn_output, added);
+        inputs.multiply(backend, spread, &layer.attn_output, added);
         backend.add(behind(x, skipped * n_embd), added);
     }
 
     fn feed_forward(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
-        let (backend, parallel, tokens) = (self.backend, self.parallel, pass.tokens - skipped);
+        let (backend, tokens) = (self.backend, pass.tokens - skipped);
+        let spread = &mut self.spread;
         let (n_embd, n_ff) = (hp.n_embd, hp.n_ff);
         let parts = self.plan.split(self.floats);
         let x = cut(parts.x, pass.tokens * n_embd);
@@ -232,9 +240,10 @@ impl Session<'_> {
             tokens,
         };
         inputs.quantize(backend, &[&layer.ffn_gate, &layer.ffn_up]);
-        inputs.multiply(backend, parallel, &layer.ffn_gate, gate);
-        inputs.multiply(backend, parallel, &layer.ffn_up, up);
+        inputs.multiply(backend, spread, &layer.ffn_gate, gate);
+        inputs.multiply(backend, spread, &layer.ffn_up, up);
         backend.swiglu(gate, up);
+        spread.pause();
 
         if let Some(probe) = &mut self.probe {
             probe(Tap::FeedForwardDown(pass.layer), gate);
@@ -247,14 +256,15 @@ impl Session<'_> {
         };
         let added = cut(parts.input, tokens * n_embd);
         inputs.quantize(backend, &[&layer.ffn_down]);
-        inputs.multiply(backend, parallel, &layer.ffn_down, added);
+        inputs.multiply(backend, spread, &layer.ffn_down, added);
         backend.add(x, added);
     }
 
     /// Computes the logits behind one of the tokens of the pass that has just been done.
     pub(super) fn classify(&mut self, token: usize) {
         let hp = &self.model.hyperparameters;
-        let (backend, parallel, n_embd) = (self.backend, self.parallel, hp.n_embd);
+        let (backend, n_embd) = (self.backend, hp.n_embd);
+        let spread = &mut self.spread;
         let parts = self.plan.split(self.floats);
         let x = parts.x.chunks_exact(n_embd).nth(token).unwrap_or_default();
         let normed = cut(parts.input, n_embd);
@@ -269,7 +279,7 @@ impl Session<'_> {
             tokens: 1,
         };
         inputs.quantize(backend, &[&self.model.output]);
-        inputs.multiply(backend, parallel, &self.model.output, parts.logits);
+        inputs.multiply(backend, spread, &self.model.output, parts.logits);
         self.has_logits = true;
     }
 }

@@ -2,6 +2,7 @@
 #![allow(dead_code)] // Each test uses a part of it.
 
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use smidgen_core::gguf::Gguf;
 use smidgen_core::kernels::Backend;
@@ -71,6 +72,8 @@ pub(crate) struct Run<'a> {
     pub(crate) options: SessionOptions,
     pub(crate) backend: Backend,
     pub(crate) parallel: Option<&'a dyn Parallel>,
+    /// Counts the pauses in steps.
+    pub(crate) pauses: Option<&'a AtomicUsize>,
 }
 
 impl<'a> Run<'a> {
@@ -90,6 +93,7 @@ impl<'a> Run<'a> {
             options,
             backend: Backend::best(),
             parallel: None,
+            pauses: None,
         }
     }
 
@@ -98,11 +102,16 @@ impl<'a> Run<'a> {
         let model = Model::load(&[self.gguf], &mut layers).unwrap();
         let plan = Plan::new(&model, &self.options);
         let mut memory = SessionMemory::new(&plan, &self.options);
+        let mut pause = || {
+            let pauses = self.pauses.unwrap();
+            pauses.fetch_add(1, Ordering::Relaxed);
+        };
         let session = Session::new(&model, self.options, memory.buffers()).unwrap();
         let session = session.with_backend(self.backend);
-        job(match self.parallel {
-            Some(parallel) => session.with_parallel(parallel),
-            None => session,
+        job(match (self.parallel, self.pauses) {
+            (Some(parallel), _) => session.with_parallel(parallel),
+            (None, Some(_)) => session.with_pause(&mut pause),
+            (None, None) => session,
         })
     }
 }
