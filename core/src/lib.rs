@@ -15,6 +15,7 @@ pub mod kernels;
 pub mod kv_cache;
 mod logits_hash;
 pub mod model;
+mod model_image;
 pub mod ops;
 pub mod quant;
 pub mod sampler;
@@ -23,3 +24,4 @@ mod sort;
 pub mod tokenizer;
 
 pub use logits_hash::LogitsHash;
+pub use model_image::{ModelImage, ModelImageError};
