@@ -179,29 +179,51 @@ fn draw(weights: impl Iterator<Item = (u32, f32)>, target: f32) -> Option<u32> {
 
 /// The token with the highest logit, of equals the lowest id, and that logit.
 fn likeliest(logits: &[f32]) -> Result<(u32, f32), SampleError> {
-    let first = *logits.first().ok_or(SampleError::Empty)?;
-    let mut best = (0, first);
-    for (id, logit) in (0u32..).zip(logits.iter().copied()) {
-        // NaN, which is not ordered, is never passed over: not as a logit, nor as the first best.
-        if logit <= best.1 {
-            continue;
-        }
-        if logit.is_nan() {
-            return Err(SampleError::Nan { id });
-        }
-        best = (id, logit);
-    }
-    match best {
-        (_, f32::NEG_INFINITY) => return Err(SampleError::AllForbidden),
-        (first, f32::INFINITY) => {
-            let mut infinite = (0u32..).zip(logits).filter(|(_, x)| **x == f32::INFINITY);
-            if let Some((second, _)) = infinite.nth(1) {
-                return Err(SampleError::Infinite { first, second });
+    let mut likeliest = Likeliest::default();
+    likeliest.look_at(0, logits);
+    likeliest.found()
+}
+
+/// The search for the highest logit, over logits that may come in pieces.
+#[derive(Clone, Copy, Default)]
+pub(super) struct Likeliest {
+    best: Option<(u32, f32)>,
+    nan: Option<u32>,
+    /// The second `+inf`.
+    second: Option<u32>,
+}
+
+impl Likeliest {
+    /// Looks at the logits of the tokens from `first` on.
+    pub(super) fn look_at(&mut self, first: u32, logits: &[f32]) {
+        for (id, logit) in (first..).zip(logits.iter().copied()) {
+            let higher = match self.best {
+                None => !logit.is_nan(),
+                // False for NaN.
+                Some((_, best)) => logit > best,
+            };
+            if higher {
+                self.best = Some((id, logit));
+            } else if logit.is_nan() {
+                self.nan = self.nan.or(Some(id));
+            } else if logit == f32::INFINITY {
+                self.second = self.second.or(Some(id));
             }
         }
-        _ => {}
     }
-    Ok(best)
+
+    /// What was found.
+    pub(super) fn found(self) -> Result<(u32, f32), SampleError> {
+        if let Some(id) = self.nan {
+            return Err(SampleError::Nan { id });
+        }
+        let (first, highest) = self.best.ok_or(SampleError::Empty)?;
+        match (highest, self.second) {
+            (f32::NEG_INFINITY, _) => Err(SampleError::AllForbidden),
+            (_, Some(second)) => Err(SampleError::Infinite { first, second }),
+            _ => Ok((first, highest)),
+        }
+    }
 }
 
 /// Why no token can be chosen.

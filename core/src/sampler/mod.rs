@@ -17,6 +17,7 @@
 
 mod choose;
 mod descending;
+mod passes;
 mod penalty;
 mod recent;
 mod rng;
@@ -24,6 +25,8 @@ mod settings;
 mod softmax;
 
 pub use choose::SampleError;
+pub use passes::Each;
+pub(crate) use penalty::logit_bias_from;
 pub use penalty::{logit_bias, repeat_penalty};
 pub use recent::Recent;
 pub use rng::Rng;
@@ -72,6 +75,21 @@ impl Sampler {
     ) -> Result<u32, SampleError> {
         self.settings
             .choose(logits, recent, scratch, || self.rng.random_f32())
+    }
+
+    /// The next token, from logits that come in passes. For the arguments and the errors see
+    /// [`SamplerSettings::choose_in_passes`].
+    ///
+    /// # Errors
+    /// Logits that no choice can be made from, or a pass that fails.
+    pub fn sample_in_passes<E: From<SampleError>>(
+        &mut self,
+        pass: &mut dyn FnMut(&mut Each<'_>) -> Result<(), E>,
+        recent: &[u32],
+        scratch: &mut [u32],
+    ) -> Result<u32, E> {
+        let draw = || self.rng.random_f32();
+        self.settings.choose_in_passes(pass, recent, scratch, draw)
     }
 
     /// The next token after `mask` has changed the logits as it likes: added to them (see

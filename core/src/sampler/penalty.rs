@@ -4,11 +4,19 @@
 /// rule: a positive logit is divided by `penalty`, any other multiplied. Ids past the end are
 /// passed over.
 pub fn repeat_penalty(logits: &mut [f32], recent: &[u32], penalty: f32) {
+    repeat_penalty_from(0, logits, recent, penalty);
+}
+
+/// As [`repeat_penalty`], for the logits of the tokens from `first` on.
+pub(super) fn repeat_penalty_from(first: u32, logits: &mut [f32], recent: &[u32], penalty: f32) {
     for (i, id) in recent.iter().enumerate() {
         if recent.iter().take(i).any(|earlier| earlier == id) {
             continue;
         }
-        if let Some(logit) = usize::try_from(*id).ok().and_then(|i| logits.get_mut(i)) {
+        let at = id
+            .checked_sub(first)
+            .and_then(|at| usize::try_from(at).ok());
+        if let Some(logit) = at.and_then(|at| logits.get_mut(at)) {
             if *logit <= 0.0 {
                 *logit *= penalty;
             } else {
@@ -20,8 +28,16 @@ pub fn repeat_penalty(logits: &mut [f32], recent: &[u32], penalty: f32) {
 
 /// Adds to the logits of single tokens; `-inf` forbids one. Ids past the end are passed over.
 pub fn logit_bias(logits: &mut [f32], biases: &[(u32, f32)]) {
+    logit_bias_from(0, logits, biases);
+}
+
+/// As [`logit_bias`], for the logits of the tokens from `first` on.
+pub(crate) fn logit_bias_from(first: u32, logits: &mut [f32], biases: &[(u32, f32)]) {
     for (id, bias) in biases {
-        if let Some(logit) = usize::try_from(*id).ok().and_then(|i| logits.get_mut(i)) {
+        let at = id
+            .checked_sub(first)
+            .and_then(|at| usize::try_from(at).ok());
+        if let Some(logit) = at.and_then(|at| logits.get_mut(at)) {
             *logit += bias;
         }
     }

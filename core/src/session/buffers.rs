@@ -163,6 +163,14 @@ impl Plan {
         }
     }
 
+    /// The plan of a session [without a buffer for logits](super::Session::without_logits).
+    #[must_use]
+    pub const fn without_logits(mut self) -> Self {
+        self.floats -= self.parts.logits;
+        self.parts.logits = 0;
+        self
+    }
+
     /// Bytes of all buffers together.
     #[must_use]
     pub const fn bytes(&self) -> usize {

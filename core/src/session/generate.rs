@@ -4,7 +4,7 @@ use core::ops::ControlFlow;
 
 use super::stop_text::Matcher;
 use super::{Session, SessionError};
-use crate::sampler::{Recent, SampleError, Sampler, logit_bias};
+use crate::sampler::{Each, Recent, SampleError, Sampler, logit_bias_from};
 use crate::tokenizer::{Decoder, EncodeError, EncodeOptions, NoSuchToken, Vocabulary};
 
 /// Takes text as it comes, in whole characters; breaks to have no more.
@@ -12,6 +12,10 @@ pub type Sink<'s> = dyn FnMut(&[u8]) -> ControlFlow<()> + 's;
 
 /// Sees the logits before a choice, and may change them.
 pub type Mask<'m> = dyn FnMut(&mut [f32]) + 'm;
+
+/// Sees the logits that a token is chosen from, once a choice and before a mask: all of them, or
+/// piece by piece in the order of ids, with the id of the piece's first.
+pub type Watch<'w> = dyn FnMut(u32, &[f32]) + 'w;
 
 /// What a text begins with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -116,6 +120,8 @@ pub enum GenerateError {
         /// Bytes given.
         given: usize,
     },
+    /// A mask wants to see all logits at once, and the session has no buffer for them.
+    MaskInChunks,
     /// The session fails.
     Session(SessionError),
     /// No token can be chosen.
@@ -166,6 +172,7 @@ impl core::fmt::Display for GenerateError {
                 f,
                 "stop texts take a buffer of {needed} bytes, {given} were given"
             ),
+            Self::MaskInChunks => write!(f, "a mask needs a session with a buffer for logits"),
             Self::Session(error) => error.fmt(f),
             Self::Sample(error) => error.fmt(f),
         }
@@ -203,6 +210,7 @@ pub struct Generator<'g> {
     scratch: &'g mut [u32],
     held: &'g mut [u8],
     mask: Option<&'g mut Mask<'g>>,
+    watch: Option<&'g mut Watch<'g>>,
 }
 
 impl<'g> Generator<'g> {
@@ -222,6 +230,7 @@ impl<'g> Generator<'g> {
             scratch: buffers.scratch,
             held: buffers.held,
             mask: None,
+            watch: None,
         }
     }
 
@@ -230,6 +239,13 @@ impl<'g> Generator<'g> {
     #[must_use]
     pub fn with_mask(mut self, mask: &'g mut Mask<'g>) -> Self {
         self.mask = Some(mask);
+        self
+    }
+
+    /// Shows `watch` the logits of every choice: to hash them.
+    #[must_use]
+    pub fn with_watch(mut self, watch: &'g mut Watch<'g>) -> Self {
+        self.watch = Some(watch);
         self
     }
 
@@ -290,7 +306,7 @@ impl<'g> Generator<'g> {
             self.recent.clear();
         }
         if start || !ids.is_empty() {
-            session.prompt(ids)?;
+            session.take(ids)?;
         }
 
         let mut flow = ControlFlow::Continue(());
@@ -315,7 +331,7 @@ impl<'g> Generator<'g> {
         }
         while generated.new_tokens < options.max_new_tokens {
             if let Some(last) = generated.last.take() {
-                session.step(last)?;
+                session.take(&[last])?;
             }
             let id = self.choose(session, options.ignore_eos)?;
             if let Some(reason) = self.ends(id).filter(|_| !options.ignore_eos) {
@@ -378,20 +394,50 @@ impl<'g> Generator<'g> {
         session: &mut Session<'_>,
         ignore_eos: bool,
     ) -> Result<u32, GenerateError> {
-        let logits = session.logits_mut()?;
-        if let Some(mask) = &mut self.mask {
-            mask(logits);
-        }
-        if ignore_eos {
-            for id in [self.vocabulary.eos(), self.vocabulary.bos()] {
-                logit_bias(logits, id.map(|id| (id, f32::NEG_INFINITY)).as_slice());
+        let ends = [self.vocabulary.eos(), self.vocabulary.bos()].map(|id| id.unwrap_or(u32::MAX));
+        let forbid = ends.map(|id| (id, f32::NEG_INFINITY));
+        let forbidden = if ignore_eos { &forbid[..] } else { &[] };
+        let id = if session.is_in_chunks() {
+            self.choose_in_chunks(session, forbidden)?
+        } else {
+            let logits = session.logits_mut()?;
+            if let Some(watch) = &mut self.watch {
+                watch(0, logits);
             }
-        }
-        let id = self
-            .sampler
-            .sample(logits, self.recent.ids(), self.scratch)?;
+            if let Some(mask) = &mut self.mask {
+                mask(logits);
+            }
+            logit_bias_from(0, logits, forbidden);
+            self.sampler
+                .sample(logits, self.recent.ids(), self.scratch)?
+        };
         self.recent.push(id);
         Ok(id)
+    }
+
+    fn choose_in_chunks(
+        &mut self,
+        session: &mut Session<'_>,
+        forbidden: &[(u32, f32)],
+    ) -> Result<u32, GenerateError> {
+        if self.mask.is_some() {
+            return Err(GenerateError::MaskInChunks);
+        }
+        let mut watch = self.watch.as_mut();
+        let mut pass = |each: &mut Each<'_>| -> Result<(), GenerateError> {
+            session.logits_in_chunks(&mut |first, logits| {
+                if let Some(watch) = &mut watch {
+                    watch(first, logits);
+                }
+                logit_bias_from(first, logits, forbidden);
+                each(first, logits);
+            })?;
+            // It has seen all.
+            watch = None;
+            Ok(())
+        };
+        self.sampler
+            .sample_in_passes(&mut pass, self.recent.ids(), self.scratch)
     }
 
     /// Why a token ends a text, if it does.

@@ -1,6 +1,7 @@
 //! A run of a model: tokens in, logits out, keys and values kept between.
 
 mod buffers;
+mod chunks;
 mod generate;
 mod memory;
 mod prefix;
@@ -11,7 +12,7 @@ mod stop_text;
 pub use buffers::{Buffers, Plan, SessionOptions};
 pub use generate::{
     GenerateError, GenerateOptions, Generated, Generator, GeneratorBuffers, Mask, Prompt, Sink,
-    StopReason,
+    StopReason, Watch,
 };
 pub use prefix::PrefixError;
 pub use probe::{Probe, Tap};
@@ -70,6 +71,8 @@ pub enum SessionError {
     /// No logits have been computed for the position: nothing has been taken yet, or the session
     /// has been set back or restored.
     NoLogits,
+    /// The session has no buffer for logits: [`Session::logits_in_chunks`] computes them.
+    InChunks,
     /// A logit is NaN or infinite: weights or activations overflowed.
     NotFinite {
         /// The first such token.
@@ -112,6 +115,7 @@ impl core::fmt::Display for SessionError {
             Self::Busy => write!(f, "a step is half done"),
             Self::Idle => write!(f, "no step has been started"),
             Self::NoLogits => write!(f, "no logits have been computed for this position"),
+            Self::InChunks => write!(f, "the session has no room for all logits at once"),
             Self::NotFinite { id } => write!(f, "the logit of token {id} is not finite"),
         }
     }
@@ -138,7 +142,7 @@ pub struct Session<'b> {
     plan: Plan,
     position: usize,
     pass: Option<Pass>,
-    /// Whether the logits are those behind the last token.
+    /// Whether the logits, or what goes into the classifier, are those behind the last token.
     has_logits: bool,
 }
 
@@ -152,7 +156,15 @@ impl<'b> Session<'b> {
         options: SessionOptions,
         buffers: Buffers<'b>,
     ) -> Result<Self, SessionError> {
-        let plan = Plan::new(model, &options);
+        Self::with_plan(model, options, Plan::new(model, &options), buffers)
+    }
+
+    fn with_plan(
+        model: &'b Model<'b>,
+        options: SessionOptions,
+        plan: Plan,
+        buffers: Buffers<'b>,
+    ) -> Result<Self, SessionError> {
         let hp = &model.hyperparameters;
         let layout = KvLayout::new(hp, options.kv, options.window);
         let cache = KvCache::new(layout, buffers.kv)?;
@@ -294,6 +306,17 @@ impl<'b> Session<'b> {
     /// As [`step`](Self::step). Room and all tokens are checked first: on such an error nothing has
     /// been taken.
     pub fn prompt(&mut self, tokens: &[u32]) -> Result<&[f32], SessionError> {
+        self.check_whole()?;
+        self.take(tokens)?;
+        self.logits()
+    }
+
+    /// As [`prompt`](Self::prompt), for who does not want to see the logits yet.
+    ///
+    /// # Errors
+    /// As [`prompt`](Self::prompt), but logits that are not finite show only when they are asked
+    /// for.
+    pub fn take(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
         self.check(tokens)?;
         let mut left = tokens;
         let mut last = 0;
@@ -306,7 +329,7 @@ impl<'b> Session<'b> {
             self.pass(batch, wanted)?;
         }
         self.classify(last);
-        self.logits()
+        Ok(())
     }
 
     /// As [`prompt`](Self::prompt), but computes the logits behind every token and hands them to
@@ -319,6 +342,7 @@ impl<'b> Session<'b> {
         tokens: &[u32],
         mut each: impl FnMut(usize, &[f32]),
     ) -> Result<(), SessionError> {
+        self.check_whole()?;
         self.check(tokens)?;
         let mut index = 0;
         for batch in tokens.chunks(self.options.batch.max(1)) {
@@ -338,12 +362,8 @@ impl<'b> Session<'b> {
     /// One of them is NaN or infinite, or none have been computed since the session was set back or
     /// restored.
     pub fn logits(&self) -> Result<&[f32], SessionError> {
-        if self.pass.is_some() {
-            return Err(SessionError::Busy);
-        }
-        if !self.has_logits {
-            return Err(SessionError::NoLogits);
-        }
+        self.check_whole()?;
+        self.check_logits()?;
         let logits = self.floats.get(self.plan.logits()).unwrap_or_default();
         match self.first_not_finite(logits) {
             None => Ok(logits),
@@ -368,6 +388,16 @@ impl<'b> Session<'b> {
         }
         let at = logits.iter().position(|logit| !logit.is_finite());
         at.and_then(|at| u32::try_from(at).ok())
+    }
+
+    fn check_logits(&self) -> Result<(), SessionError> {
+        if self.pass.is_some() {
+            return Err(SessionError::Busy);
+        }
+        if !self.has_logits {
+            return Err(SessionError::NoLogits);
+        }
+        Ok(())
     }
 
     fn check(&self, tokens: &[u32]) -> Result<(), SessionError> {

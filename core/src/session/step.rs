@@ -260,7 +260,8 @@ impl Session<'_> {
         backend.add(x, added);
     }
 
-    /// Computes the logits behind one of the tokens of the pass that has just been done.
+    /// Computes the logits behind one of the tokens of the pass that has just been done; without a
+    /// buffer for them, what goes into the classifier.
     pub(super) fn classify(&mut self, token: usize) {
         let hp = &self.model.hyperparameters;
         let (backend, n_embd) = (self.backend, hp.n_embd);
@@ -279,7 +280,9 @@ impl Session<'_> {
             tokens: 1,
         };
         inputs.quantize(backend, &[&self.model.output]);
-        inputs.multiply(backend, spread, &self.model.output, parts.logits);
+        if !parts.logits.is_empty() {
+            inputs.multiply(backend, spread, &self.model.output, parts.logits);
+        }
         self.has_logits = true;
     }
 }
