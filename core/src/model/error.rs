@@ -1,17 +1,19 @@
 //! Why a GGUF file is no model that can be run.
 
+use super::Name;
 use crate::gguf::{GgmlType, KeyError};
 
-/// Why a GGUF file is no model that can be run. Names are borrowed from the file.
+/// Why a GGUF file is no model that can be run.
 #[derive(Clone, Copy, Debug, PartialEq)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
-pub enum ModelError<'a> {
+pub enum ModelError {
     /// A key is missing or has another type than it should.
     Key(KeyError<'static>),
     /// Another architecture than `llama`.
     Architecture {
         /// The architecture found.
-        found: &'a str,
+        found: Name,
     },
     /// A key asks for something that is not supported, or for something impossible.
     Unsupported {
@@ -35,12 +37,12 @@ pub enum ModelError<'a> {
     /// A tensor that this architecture does not have: the model is not what it says.
     UnexpectedTensor {
         /// Its name.
-        name: &'a str,
+        name: Name,
     },
     /// A tensor has another shape than the hyperparameters say.
     TensorShape {
         /// Its name.
-        name: &'a str,
+        name: Name,
         /// Row length and rows by the hyperparameters.
         expected: [u64; 2],
         /// Row length and rows found.
@@ -49,14 +51,14 @@ pub enum ModelError<'a> {
     /// A tensor has a type that cannot be used in its place.
     TensorType {
         /// Its name.
-        name: &'a str,
+        name: Name,
         /// The type found.
         found: GgmlType,
     },
     /// A tensor is in two of the files.
     DuplicateTensor {
         /// Its name.
-        name: &'a str,
+        name: Name,
     },
     /// The buffer for layers is too small.
     LayersTooSmall {
@@ -69,13 +71,13 @@ pub enum ModelError<'a> {
     TooLarge,
 }
 
-impl From<KeyError<'static>> for ModelError<'_> {
+impl From<KeyError<'static>> for ModelError {
     fn from(error: KeyError<'static>) -> Self {
         Self::Key(error)
     }
 }
 
-impl core::fmt::Display for ModelError<'_> {
+impl core::fmt::Display for ModelError {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
         match *self {
             Self::Key(error) => error.fmt(f),
@@ -119,4 +121,4 @@ impl core::fmt::Display for ModelError<'_> {
     }
 }
 
-impl core::error::Error for ModelError<'_> {}
+impl core::error::Error for ModelError {}

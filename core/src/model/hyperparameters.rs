@@ -40,10 +40,13 @@ impl Hyperparameters {
     /// # Errors
     /// Another architecture, a key that is missing or mistyped, numbers that contradict each other,
     /// an option that is not supported.
-    pub fn from_metadata<'a>(gguf: &Gguf<'a>, n_vocab: usize) -> Result<Self, ModelError<'a>> {
+    pub fn from_metadata(gguf: &Gguf<'_>, n_vocab: usize) -> Result<Self, ModelError> {
         match gguf.get_str(keys::GENERAL_ARCHITECTURE)? {
             Some("llama") => {}
-            Some(found) => return Err(ModelError::Architecture { found }),
+            Some(found) => {
+                let found = found.into();
+                return Err(ModelError::Architecture { found });
+            }
             None => return Err(missing(keys::GENERAL_ARCHITECTURE)),
         }
         let required = |key| positive(gguf, key)?.ok_or(missing(key));
@@ -139,17 +142,17 @@ impl Hyperparameters {
     }
 }
 
-fn missing<'a>(key: &'static str) -> ModelError<'a> {
+fn missing(key: &'static str) -> ModelError {
     ModelError::Key(KeyError::Missing { key })
 }
 
-fn unsupported<'a>(key: &'static str, expected: &'static str) -> ModelError<'a> {
+fn unsupported(key: &'static str, expected: &'static str) -> ModelError {
     ModelError::Unsupported { key, expected }
 }
 
 /// A count of at least 1 and, so that products of two cannot overflow even on 32 bits, at most
 /// 2^24.
-fn positive<'a>(gguf: &Gguf<'a>, key: &'static str) -> Result<Option<usize>, ModelError<'a>> {
+fn positive(gguf: &Gguf<'_>, key: &'static str) -> Result<Option<usize>, ModelError> {
     let expected = "from 1 to 16777216";
     let Some(value) = gguf.get_u64(key)? else {
         return Ok(None);
@@ -161,7 +164,7 @@ fn positive<'a>(gguf: &Gguf<'a>, key: &'static str) -> Result<Option<usize>, Mod
         .ok_or(ModelError::Key(KeyError::OutOfRange { key, expected }))
 }
 
-fn rope_scale<'a>(gguf: &Gguf<'a>) -> Result<f32, ModelError<'a>> {
+fn rope_scale(gguf: &Gguf<'_>) -> Result<f32, ModelError> {
     let factor = match gguf.get_str(keys::LLAMA_ROPE_SCALING_TYPE)? {
         Some("none") => None,
         Some("linear") => {

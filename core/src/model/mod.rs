@@ -2,8 +2,10 @@
 
 mod error;
 mod hyperparameters;
+mod name;
 mod weights;
 
 pub use error::ModelError;
 pub use hyperparameters::Hyperparameters;
+pub use name::Name;
 pub use weights::{Layer, Matrix, Model};

@@ -99,7 +99,7 @@ impl<'m> Model<'m> {
     pub fn load<'a: 'm>(
         shards: &[Gguf<'a>],
         layers: &'m mut [Layer<'a>],
-    ) -> Result<Self, ModelError<'a>> {
+    ) -> Result<Self, ModelError> {
         let mut embeddings = shards.iter().filter_map(|gguf| gguf.tensor(TOKEN_EMBD));
         let n_vocab = embeddings.next().and_then(|info| info.rows());
         let (Some(first), Some(n_vocab)) = (shards.first(), n_vocab) else {
@@ -137,7 +137,7 @@ impl<'m> Model<'m> {
                             layers.get_mut(number).map(|layer| (layer, rest))
                         });
                         let Some((layer, rest)) = place else {
-                            return Err(ModelError::UnexpectedTensor { name });
+                            return Err(ModelError::UnexpectedTensor { name: name.into() });
                         };
                         found.place(layer, rest, &hp)?;
                     }
@@ -231,7 +231,7 @@ impl<'a> Found<'_, 'a> {
         layer: &mut Layer<'a>,
         name: &str,
         hp: &Hyperparameters,
-    ) -> Result<(), ModelError<'a>> {
+    ) -> Result<(), ModelError> {
         let (n_embd, n_ff, q_dim, kv_dim) = (hp.n_embd, hp.n_ff, hp.q_dim(), hp.kv_dim());
         match name {
             "attn_norm.weight" => self.vector(&mut layer.attn_norm, n_embd),
@@ -244,18 +244,13 @@ impl<'a> Found<'_, 'a> {
             "ffn_up.weight" => self.matrix(&mut layer.ffn_up, n_embd, n_ff),
             "ffn_down.weight" => self.matrix(&mut layer.ffn_down, n_ff, n_embd),
             _ => Err(ModelError::UnexpectedTensor {
-                name: self.info.name(),
+                name: self.info.name().into(),
             }),
         }
     }
 
-    fn matrix(
-        &self,
-        slot: &mut Matrix<'a>,
-        cols: usize,
-        rows: usize,
-    ) -> Result<(), ModelError<'a>> {
-        let name = self.info.name();
+    fn matrix(&self, slot: &mut Matrix<'a>, cols: usize, rows: usize) -> Result<(), ModelError> {
+        let name = self.info.name().into();
         let found = self.info.ty();
         if activation_kind(found).is_none() {
             return Err(ModelError::TensorType { name, found });
@@ -273,8 +268,8 @@ impl<'a> Found<'_, 'a> {
         Ok(())
     }
 
-    fn vector(&self, slot: &mut &'a [u8], len: usize) -> Result<(), ModelError<'a>> {
-        let name = self.info.name();
+    fn vector(&self, slot: &mut &'a [u8], len: usize) -> Result<(), ModelError> {
+        let name = self.info.name().into();
         let found = self.info.ty();
         if found != GgmlType::F32 {
             return Err(ModelError::TensorType { name, found });
@@ -286,12 +281,12 @@ impl<'a> Found<'_, 'a> {
         Ok(())
     }
 
-    fn bytes(&self, cols: usize, rows: usize) -> Result<&'a [u8], ModelError<'a>> {
+    fn bytes(&self, cols: usize, rows: usize) -> Result<&'a [u8], ModelError> {
         let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let expected = [size(cols), size(rows)];
         let found = [self.info.row_len(), self.info.rows().unwrap_or(u64::MAX)];
         if found != expected {
-            let name = self.info.name();
+            let name = self.info.name().into();
             return Err(ModelError::TensorShape {
                 name,
                 expected,

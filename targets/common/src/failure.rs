@@ -46,7 +46,7 @@ failures! {
     /// The bytes are no GGUF file.
     Gguf(gguf::Error),
     /// They hold no model that can be run.
-    Model(ModelError<'static>),
+    Model(ModelError),
     /// They hold no vocabulary that can be used.
     Vocabulary(VocabularyError),
     /// The session cannot be made or go on.
