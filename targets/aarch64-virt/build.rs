@@ -1,16 +1,12 @@
 //! The memory map, and the model.
 
-/// What must be left for the stack.
-const STACK: usize = 64 << 10;
-
-/// What QEMU is given with `-m 128`, without the first MiB, where it puts the device tree.
-const RAM: usize = 127 << 20;
-
 fn main() {
-    linked_model::link(RAM, STACK);
+    let board = linked_model::board("aarch64-virt");
+    linked_model::link(board);
+    let (origin, len) = (board.memory.ram.origin, board.memory.ram.len);
     linked_model::script(
         "memory.x",
-        &format!("MEMORY\n{{\n  image : ORIGIN = 0x40100000, LENGTH = {RAM:#x}\n}}\n"),
+        &format!("MEMORY\n{{\n  image : ORIGIN = {origin:#x}, LENGTH = {len:#x}\n}}\n"),
     );
     linked_model::place_model("image");
     for script in ["image.ld", "memory.x"] {

@@ -1,40 +1,36 @@
-//! For the build scripts of firmware: links the GGUF file that `SMIDGEN_MODEL` names, and sizes the
-//! memory of a session for it by the same plan that the firmware checks it with.
+//! For the build scripts of firmware: writes the memory map of a board by its row in the table of
+//! `smidgen-plan`, links the GGUF file that `SMIDGEN_MODEL` names, and sizes the memory of a session
+//! for it by the same plan that the firmware checks it with.
 //!
 //! | variable | meaning | default |
 //! |---|---|---|
 //! | `SMIDGEN_MODEL` | the GGUF file | none |
-//! | `SMIDGEN_KV` | how keys and values are stored: `f32`, `f16`, `q8`, `q8row` | `q8` |
-//! | `SMIDGEN_WINDOW` | positions that are kept | 256, or the model's context if that is less |
-//! | `SMIDGEN_RING` | `1`: the oldest position makes room when all are taken | not |
+//! | `SMIDGEN_KV` | how keys and values are stored: `f32`, `f16`, `q8`, `q8row` | the board's |
+//! | `SMIDGEN_WINDOW` | positions that are kept | the board's, or the model's context if that is less |
+//! | `SMIDGEN_RING` | `1`: the oldest position makes room when all are taken; `0`: not | the board's |
 
 use std::env;
 use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use smidgen_core::gguf::Gguf;
 use smidgen_core::kv_cache::KvType;
-use smidgen_core::model::{Layer, Model};
 use smidgen_core::session::{Plan, SessionOptions};
-use smidgen_core::tokenizer::Vocabulary;
+use smidgen_plan::{Board, Footprint};
 
-/// The longest command line, in bytes.
-const LINE: usize = 320;
-
-/// Tokens of a prompt.
-const IDS: usize = 130;
-
-/// Words to encode a prompt of 128 characters, with the space that comes before it.
-const SCRATCH: usize = 5 * 129;
-
-/// Writes `model.rs` to the folder for generated code: the model as `LINKED`, its buffers as
-/// `memory()`. `ram` is how much RAM there is, and `stack` how much of it must be left.
+/// The row of the table of boards with this name.
 ///
 /// # Panics
-/// With the cause, so that the build fails, if there is no model or the options make no sense.
-pub fn link(ram: usize, stack: usize) {
-    match generate(ram, stack) {
+/// There is none.
+#[must_use]
+pub fn board(name: &str) -> &'static Board {
+    smidgen_plan::find(name).unwrap_or_else(|| panic!("the table has no board {name}"))
+}
+
+/// Writes `model.rs` to the folder for generated code: the model as `LINKED`, its buffers as
+/// `memory()`. Code that does not fit the board does not compile.
+pub fn link(board: &Board) {
+    match generate(board) {
         Ok(code) => {
             write("model.rs", &code);
         }
@@ -44,19 +40,24 @@ pub fn link(ram: usize, stack: usize) {
     }
 }
 
-/// Writes the linker scripts for cortex-m-rt: `regions` are name, origin and length, `FLASH` and
-/// `RAM` among them. A region `MODEL` is where the model goes; without one, it goes to `FLASH`.
+/// Writes the linker scripts for cortex-m-rt.
 ///
 /// # Panics
-/// The scripts cannot be written.
-pub fn cortex_m_memory(regions: &[(&str, usize, usize)]) {
-    let mut memory = "MEMORY\n{\n".to_owned();
-    for (name, origin, len) in regions {
-        memory += &format!("  {name} : ORIGIN = {origin:#x}, LENGTH = {len:#x}\n");
+/// They cannot be written.
+pub fn cortex_m_memory(board: &Board) {
+    let memory = &board.memory;
+    let mut regions = vec![("FLASH", memory.code), ("RAM", memory.ram)];
+    let has_own = memory.model != memory.code;
+    if has_own {
+        regions.push(("MODEL", memory.model));
     }
-    memory += "}\n";
-    script("memory.x", &memory);
-    let has_own = regions.iter().any(|(name, _, _)| *name == "MODEL");
+    let mut script_text = "MEMORY\n{\n".to_owned();
+    for (name, region) in regions {
+        let (origin, len) = (region.origin, region.len);
+        script_text += &format!("  {name} : ORIGIN = {origin:#x}, LENGTH = {len:#x}\n");
+    }
+    script_text += "}\n";
+    script("memory.x", &script_text);
     place_model(if has_own { "MODEL" } else { "FLASH" });
     println!("cargo::rustc-link-arg-bins=-Tlink.x");
 }
@@ -97,20 +98,22 @@ fn variable(name: &str) -> Option<String> {
     env::var(name).ok().filter(|value| !value.is_empty())
 }
 
-fn generate(ram: usize, stack: usize) -> Result<String, String> {
+fn generate(board: &Board) -> Result<String, String> {
     let path = variable("SMIDGEN_MODEL").ok_or(
         "SMIDGEN_MODEL names no GGUF file (`cargo xtask run --board … --model …` sets it)",
     )?;
     let path = fs::canonicalize(&path).map_err(|e| format!("{path}: {e}"))?;
     println!("cargo::rerun-if-changed={}", path.display());
     let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
-    let kv = match variable("SMIDGEN_KV").as_deref() {
-        None | Some("q8") => ("Q8", KvType::Q8),
-        Some("q8row") => ("Q8Row", KvType::Q8Row),
-        Some("f16") => ("F16", KvType::F16),
-        Some("f32") => ("F32", KvType::F32),
+    let mut options = board.options;
+    match variable("SMIDGEN_KV").as_deref() {
+        None => {}
+        Some("q8") => options.kv = KvType::Q8,
+        Some("q8row") => options.kv = KvType::Q8Row,
+        Some("f16") => options.kv = KvType::F16,
+        Some("f32") => options.kv = KvType::F32,
         Some(other) => return Err(format!("SMIDGEN_KV={other}: not f32, f16, q8 or q8row")),
-    };
+    }
     let window = match variable("SMIDGEN_WINDOW") {
         None => None,
         Some(text) => Some(
@@ -118,103 +121,89 @@ fn generate(ram: usize, stack: usize) -> Result<String, String> {
                 .map_err(|e| format!("SMIDGEN_WINDOW={text}: {e}"))?,
         ),
     };
-    let ring = variable("SMIDGEN_RING").as_deref() == Some("1");
-    let sizes = match Sizes::of(&bytes, kv.1, window, ring) {
-        Ok(sizes) => sizes,
+    match variable("SMIDGEN_RING").as_deref() {
+        None => {}
+        Some("0") => options.ring = false,
+        Some("1") => options.ring = true,
+        Some(other) => return Err(format!("SMIDGEN_RING={other}: not 0 or 1")),
+    }
+    let footprint = Footprint::of_file(&bytes, &board.memory, options, window);
+    let footprint = footprint.unwrap_or_else(|cause| {
         // The firmware says so when it runs; here it need not be a model.
-        Err(cause) => {
-            println!("cargo::warning={}: {cause}", path.display());
-            Sizes::none(kv.1, window.unwrap_or(1), ring)
-        }
+        println!("cargo::warning={}: {cause}", path.display());
+        let window = window.unwrap_or(1);
+        Footprint::empty(SessionOptions { window, ..options })
+    });
+    Ok(code(board, &footprint, &path, &bytes))
+}
+
+/// The generated code.
+fn code(board: &Board, footprint: &Footprint, path: &Path, bytes: &[u8]) -> String {
+    let memory = &board.memory;
+    let SessionOptions {
+        kv,
+        window,
+        ring,
+        batch,
+    } = footprint.options;
+    let plan = footprint.plan.as_ref();
+    let of = |part: fn(&Plan) -> usize| plan.map_or(0, part);
+    let (floats, q8, q8k) = (of(|p| p.floats), of(|p| p.q8), of(|p| p.q8k));
+    let (ints, steps) = (of(|p| p.ints), of(|p| p.steps));
+    let (elements, scales) = (of(|p| p.kv_elements), of(|p| p.kv_scales));
+    let kv_memory = match kv {
+        KvType::F32 => format!("KvF32<{elements}>"),
+        KvType::F16 => format!("KvF16<{elements}>"),
+        KvType::Q8 | KvType::Q8Row => format!("KvQ8<{elements}, {scales}>"),
     };
-    Ok(sizes.code(&path, &bytes, kv.0, ram, stack))
-}
+    let checksum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let len = bytes.len();
+    let Footprint { layers, index, .. } = footprint;
+    let (scratch, ids) = (Footprint::scratch(memory), Footprint::ids(memory));
+    let line = Footprint::line(memory);
+    let (work_bytes, kv_bytes) = (footprint.work_bytes(memory), footprint.kv_bytes());
+    let layer_bytes = Footprint::layer_bytes(memory);
+    let (stack, variables) = (footprint.stack_bytes(memory), memory.variable_bytes);
+    let ram = memory.ram.len;
+    let mut code = String::new();
+    writeln!(
+        code,
+        "use smidgen_firmware as firmware;
 
-/// Lengths of all buffers.
-struct Sizes {
-    plan: Option<Plan>,
-    options: SessionOptions,
-    layers: usize,
-    index: usize,
-}
-
-impl Sizes {
-    fn none(kv: KvType, window: usize, ring: bool) -> Self {
-        Self {
-            plan: None,
-            options: SessionOptions {
-                kv,
-                window,
-                ring,
-                batch: 1,
-            },
-            layers: 0,
-            index: 0,
-        }
-    }
-
-    fn of(bytes: &[u8], kv: KvType, window: Option<usize>, ring: bool) -> Result<Self, String> {
-        let gguf = Gguf::parse_small(bytes).map_err(|e| e.to_string())?;
-        let mut layers = vec![Layer::EMPTY; Model::layers_len(&gguf)];
-        let model = Model::load(&[gguf], &mut layers).map_err(|e| e.to_string())?;
-        let n_ctx = model.hyperparameters.n_ctx;
-        let none = Self::none(kv, window.unwrap_or(n_ctx.min(256)), ring);
-        Ok(Self {
-            plan: Some(Plan::new(&model, &none.options)),
-            layers: model.layers.len(),
-            index: Vocabulary::index_len(&gguf),
-            ..none
-        })
-    }
-
-    fn code(&self, path: &Path, bytes: &[u8], kv: &str, ram: usize, stack: usize) -> String {
-        let SessionOptions { window, ring, .. } = self.options;
-        let Self { layers, index, .. } = self;
-        let plan = self.plan.as_ref();
-        let of = |part: fn(&Plan) -> usize| plan.map_or(0, part);
-        let (floats, q8, q8k) = (of(|p| p.floats), of(|p| p.q8), of(|p| p.q8k));
-        let (ints, steps) = (of(|p| p.ints), of(|p| p.steps));
-        let (elements, scales) = (of(|p| p.kv_elements), of(|p| p.kv_scales));
-        let kv_memory = match self.options.kv {
-            KvType::F32 => format!("KvF32<{elements}>"),
-            KvType::F16 => format!("KvF16<{elements}>"),
-            KvType::Q8 | KvType::Q8Row => format!("KvQ8<{elements}, {scales}>"),
-        };
-        let checksum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |hash, &byte| {
-            (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-        });
-        let len = bytes.len();
-        let mut code = String::new();
-        writeln!(
-            code,
-            "use smidgen_firmware as firmware;
-
-type Work = firmware::Work<{floats}, {q8}, {q8k}, {ints}, {steps}, {index}, {SCRATCH}, {IDS}, {LINE}>;
+type Work = firmware::Work<{floats}, {q8}, {q8k}, {ints}, {steps}, {index}, {scratch}, {ids}, {line}>;
 type Kv = firmware::{kv_memory};
+type Cell<T> = firmware::ConstStaticCell<T>;
 
 // A section of its own, so that it can be placed and counted.
 #[unsafe(link_section = \".model\")]
 static MODEL: firmware::Aligned<{len}> = firmware::Aligned(*include_bytes!({path:?}));
-static SMIDGEN_WORK: firmware::ConstStaticCell<Work> = firmware::ConstStaticCell::new(Work::ZERO);
-static SMIDGEN_KV: firmware::ConstStaticCell<Kv> = firmware::ConstStaticCell::new(Kv::ZERO);
+static SMIDGEN_WORK: Cell<Work> = Cell::new(Work::ZERO);
+static SMIDGEN_KV: Cell<Kv> = Cell::new(Kv::ZERO);
 
 /// The model.
 pub(crate) static LINKED: firmware::Linked = firmware::Linked {{
     model: &MODEL.0,
     checksum: {checksum:#x},
     options: firmware::SessionOptions {{
-        kv: firmware::KvType::{kv},
+        kv: firmware::KvType::{kv:?},
         window: {window},
         ring: {ring},
-        batch: 1,
+        batch: {batch},
     }},
 }};
 
 /// Places for the model's layers.
 pub(crate) const LAYERS: usize = {layers};
 
+// What `smidgen plan` says is what there is.
+const _: () = assert!(size_of::<Cell<Work>>() == {work_bytes}, \"not the planned buffers\");
+const _: () = assert!(size_of::<Cell<Kv>>() == {kv_bytes}, \"not the planned KV cache\");
+const _: () = assert!(size_of::<firmware::Layer<'_>>() == {layer_bytes}, \"not the planned layer\");
+
 const _: () = assert!(
-    size_of::<Work>() + size_of::<Kv>() + {stack} <= {ram},
+    {kv_bytes} + {work_bytes} + {variables} + {stack} <= {ram},
     \"the KV cache, the activations and a stack of {stack} bytes do not fit into {ram} bytes of RAM: \\
      take a smaller SMIDGEN_WINDOW or another SMIDGEN_KV\"
 );
@@ -223,8 +212,7 @@ const _: () = assert!(
 pub(crate) fn memory<'l>(layers: &'l mut [firmware::Layer<'static>]) -> firmware::Memory<'l> {{
     SMIDGEN_WORK.take().with(SMIDGEN_KV.take().buffers(), layers)
 }}"
-        )
-        .expect("a string takes any text");
-        code
-    }
+    )
+    .expect("a string takes any text");
+    code
 }

@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
                 let number = |name| -> Result<u64> { Ok(field(name)?.parse()?) };
                 rows.push(json!({
                     "board": board.name,
-                    "cpu": board.cpu,
+                    "cpu": board.cpu.map_or_else(|| board.row.core.to_lowercase(), str::to_owned),
                     "kernels": field("backend")?,
                     "model": model.file_stem().unwrap_or_default().to_string_lossy(),
                     "type": models::type_of(model),

@@ -34,7 +34,7 @@ impl Program {
 /// What a firmware is built from.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Source<'a> {
-    pub(super) board: &'static Board,
+    pub(super) board: Board,
     pub(super) model: &'a Path,
     pub(super) kv: &'a str,
     pub(super) window: usize,
@@ -44,13 +44,13 @@ pub(super) struct Source<'a> {
 /// A built firmware.
 #[derive(Clone, Debug)]
 pub(super) struct Firmware {
-    board: &'static Board,
+    board: Board,
     pub(super) elf: PathBuf,
 }
 
 impl<'a> Source<'a> {
     /// With bytes as KV cache and 256 positions.
-    pub(super) fn new(board: &'static Board, model: &'a Path) -> Self {
+    pub(super) fn new(board: Board, model: &'a Path) -> Self {
         Self {
             board,
             model,
@@ -66,12 +66,13 @@ impl<'a> Source<'a> {
     /// It does not build, also because model and cache do not fit the board.
     pub(super) fn build(&self, program: Program) -> Result<Firmware> {
         let board = self.board;
+        let built_by = board.row.firmware;
         let name = program.name();
-        let dir = root().join("targets").join(board.package);
+        let dir = root().join("targets").join(built_by.package);
         let mut build = cargo(["build", "--quiet", "--release", "--locked"]);
-        build.args(["--target", board.target, "--bin", name]);
-        if !board.features.is_empty() {
-            build.args(["--features", &board.features.join(",")]);
+        build.args(["--target", built_by.target, "--bin", name]);
+        for feature in built_by.features.iter().chain(board.features) {
+            build.args(["--features", feature]);
         }
         let target_dir = process::target_dir().join("firmware");
         build.arg("--target-dir").arg(&target_dir);
@@ -80,13 +81,13 @@ impl<'a> Source<'a> {
         build.env("SMIDGEN_WINDOW", self.window.to_string());
         build.env("SMIDGEN_RING", if self.ring { "1" } else { "0" });
         if let Some(flags) = board.rustflags {
-            let target = board.target.to_uppercase().replace(['-', '.'], "_");
+            let target = built_by.target.to_uppercase().replace(['-', '.'], "_");
             build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
         }
         let limit = Duration::from_secs(1200);
         output_within(build.current_dir(dir), limit).with_context(|| shown(&build))?;
 
-        let built = target_dir.join(board.target).join("release").join(name);
+        let built = target_dir.join(built_by.target).join("release").join(name);
         let model = self.model.file_stem().unwrap_or_default();
         let model = model.to_string_lossy();
         let kv = self.kv;
@@ -99,11 +100,16 @@ impl<'a> Source<'a> {
 impl Firmware {
     /// The command that starts it in QEMU; `words` are the program's arguments. Every instruction
     /// takes a nanosecond of the board's time.
-    pub(super) fn command(&self, cpu: Option<&str>, words: &[&str]) -> Command {
+    ///
+    /// # Errors
+    /// QEMU has no such board.
+    pub(super) fn command(&self, cpu: Option<&str>, words: &[&str]) -> Result<Command> {
         let board = self.board;
-        let mut qemu = process::command(board.qemu, board.machine);
-        if board.qemu == "qemu-system-aarch64" {
-            qemu.args(["-cpu", cpu.unwrap_or(board.cpu)]);
+        let machine = board.row.qemu;
+        let machine = machine.with_context(|| format!("QEMU has no {}", board.name))?;
+        let mut qemu = process::command(machine.program, machine.machine);
+        if let Some(cpu) = cpu.or(board.cpu) {
+            qemu.args(["-cpu", cpu]);
         }
         qemu.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
         qemu.args(["-icount", "shift=0", "-chardev", "stdio,id=console"]);
@@ -114,7 +120,7 @@ impl Firmware {
         }
         qemu.args(["-semihosting-config", &semihosting]);
         qemu.arg("-kernel").arg(&self.elf);
-        qemu
+        Ok(qemu)
     }
 
     /// What it prints.
@@ -122,7 +128,7 @@ impl Firmware {
     /// # Errors
     /// It does not end in time, or with another exit status than 0; with what it printed.
     pub(super) fn output(&self, cpu: Option<&str>, words: &[&str]) -> Result<String> {
-        let mut command = self.command(cpu, words);
+        let mut command = self.command(cpu, words)?;
         output_within(&mut command, LIMIT).with_context(|| shown(&command))
     }
 }

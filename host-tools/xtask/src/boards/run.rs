@@ -73,7 +73,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         words.push("--logits-hash");
     }
     words.extend(["-p", &args.prompt]);
-    let mut command = firmware.command(None, &words);
+    let mut command = firmware.command(None, &words)?;
     eprintln!("$ {}", shown(&command));
     let status = command.stdin(std::process::Stdio::null()).status()?;
     Ok(if status.success() {

@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use serde_json::json;
 
 use super::firmware::{Program, Source};
-use super::{BOARDS, find, models};
+use super::{all, find, models};
 
 /// Arguments of `cargo xtask size`.
 #[derive(Debug, clap::Args)]
@@ -48,8 +48,8 @@ struct Sizes {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let Some(name) = &args.board else {
-        for board in BOARDS {
-            println!("{:<22} {}", board.name, board.cpu);
+        for board in all() {
+            println!("{:<22} {}", board.name, board.row.core);
         }
         return Ok(ExitCode::SUCCESS);
     };

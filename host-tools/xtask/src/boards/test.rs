@@ -70,7 +70,7 @@ pub(crate) fn check_all() -> Result<Outcome> {
     check(&choose(&[])?, false)
 }
 
-fn check(boards: &[&'static Board], overwrite: bool) -> Result<Outcome> {
+fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
     let mut files = Vec::new();
     for ty in models::TYPES {
         files.extend(models::stories(ty)?.map(|model| (*ty, model)));
@@ -96,14 +96,14 @@ fn check(boards: &[&'static Board], overwrite: bool) -> Result<Outcome> {
     }
     for board in boards {
         // One after the other: cargo does not build twice at a time in one folder.
-        refuses_too_much(board, &files[0].1)?;
-        let source = Source::new(board, &files[0].1);
+        refuses_too_much(*board, &files[0].1)?;
+        let source = Source::new(*board, &files[0].1);
         let self_test = source.build(Program::SelfTest)?.output(None, &[])?;
         eprint!("{}: {self_test}", board.name);
         let mut ready = Vec::new();
         for (_, model) in &files {
-            let firmware = Source::new(board, model).build(Program::Story)?;
-            let of_both = |case: &&(&Board, &PathBuf, _, _)| case.0 == *board && case.1 == model;
+            let firmware = Source::new(*board, model).build(Program::Story)?;
+            let of_both = |case: &&(Board, &PathBuf, _, _)| case.0 == *board && case.1 == model;
             for (_, _, settings, expected) in cases.iter().filter(of_both) {
                 let case = |cpu, backend| Case {
                     firmware: firmware.clone(),
@@ -127,7 +127,7 @@ fn check(boards: &[&'static Board], overwrite: bool) -> Result<Outcome> {
 }
 
 /// A cache that does not fit is an error when the firmware is built, and says so.
-fn refuses_too_much(board: &'static Board, model: &Path) -> Result<()> {
+fn refuses_too_much(board: Board, model: &Path) -> Result<()> {
     let source = Source {
         kv: "f32",
         window: 1 << 20,
@@ -175,7 +175,7 @@ impl Case {
         ensure!(
             story == self.expected.0,
             "`{}` tells another story\n--- expected\n{}\n--- found\n{story}",
-            shown(&self.firmware.command(self.cpu, &words)),
+            shown(&self.firmware.command(self.cpu, &words)?),
             self.expected.0
         );
         ensure!(stack.ends_with(" bytes\n"), "odd line: stack: {stack}");

@@ -1,0 +1,186 @@
+//! The table of boards. A board is a row here and a package under `targets/`.
+
+use smidgen_core::kv_cache::KvType;
+use smidgen_core::session::SessionOptions;
+
+use crate::{Board, Firmware, Memory, Qemu, Region};
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// Every board.
+pub const BOARDS: &[Board] = &[AARCH64_VIRT, MPS2_AN386, MPS2_AN500, MPS2_AN505, MPS3_AN547];
+
+/// The board of this name.
+#[must_use]
+pub fn find(name: &str) -> Option<&'static Board> {
+    BOARDS.iter().find(|board| board.name == name)
+}
+
+/// Bytes as keys and values, 256 positions.
+const OPTIONS: SessionOptions = SessionOptions {
+    kv: KvType::Q8,
+    window: 256,
+    ring: false,
+    batch: 1,
+};
+
+const fn region(name: &'static str, origin: u64, len: u64) -> Region {
+    Region { name, origin, len }
+}
+
+/// What QEMU is given with `-m 128`, without the first MiB, where it puts the device tree.
+const VIRT_RAM: Region = region("RAM", 0x4010_0000, 127 * MIB);
+
+const AARCH64_VIRT: Board = Board {
+    name: "aarch64-virt",
+    about: "QEMU virt",
+    core: "Cortex-A53",
+    memory: Memory {
+        code: VIRT_RAM,
+        model: VIRT_RAM,
+        ram: VIRT_RAM,
+        code_bytes: 320 * KIB,
+        variable_bytes: 16 * KIB,
+        stack_bytes: 64 * KIB,
+        prompt_bytes: 128,
+        has_logits: true,
+        wide_activations: false,
+        pointer_bytes: 8,
+    },
+    options: OPTIONS,
+    firmware: Firmware {
+        package: "aarch64-virt",
+        target: "aarch64-unknown-none",
+        features: &[],
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-aarch64",
+        // The network card would want a file that is not always installed.
+        machine: &["-M", "virt", "-m", "128", "-nic", "none"],
+        cpu: Some("cortex-a53"),
+    }),
+};
+
+const MPS2_CODE: Region = region("code SRAM", 0, 4 * MIB);
+
+const MPS2_AN386: Board = Board {
+    name: "mps2-an386",
+    about: "Arm MPS2 with AN386",
+    core: "Cortex-M4",
+    memory: Memory {
+        code: MPS2_CODE,
+        model: MPS2_CODE,
+        ram: region("SRAM", 0x2000_0000, 4 * MIB),
+        code_bytes: 176 * KIB,
+        variable_bytes: KIB,
+        stack_bytes: 16 * KIB,
+        prompt_bytes: 128,
+        has_logits: true,
+        wide_activations: true,
+        pointer_bytes: 4,
+    },
+    options: OPTIONS,
+    firmware: Firmware {
+        package: "mps2",
+        target: "thumbv7em-none-eabihf",
+        features: &["an386"],
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "mps2-an386"],
+        cpu: None,
+    }),
+};
+
+const MPS2_AN500: Board = Board {
+    name: "mps2-an500",
+    about: "Arm MPS2 with AN500",
+    core: "Cortex-M7",
+    firmware: Firmware {
+        features: &["an500"],
+        ..MPS2_AN386.firmware
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "mps2-an500"],
+        cpu: None,
+    }),
+    ..MPS2_AN386
+};
+
+/// The secure alias.
+const AN505_CODE: Region = region("code SRAM", 0x1000_0000, 4 * MIB);
+
+const MPS2_AN505: Board = Board {
+    name: "mps2-an505",
+    about: "Arm MPS2 with AN505",
+    core: "Cortex-M33",
+    memory: Memory {
+        code: AN505_CODE,
+        model: AN505_CODE,
+        // The secure alias.
+        ram: region("SRAM", 0x3800_0000, 4 * MIB),
+        ..MPS2_AN386.memory
+    },
+    firmware: Firmware {
+        package: "mps2",
+        target: "thumbv8m.main-none-eabihf",
+        features: &["an505"],
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "mps2-an505"],
+        cpu: None,
+    }),
+    ..MPS2_AN386
+};
+
+const MPS3_AN547: Board = Board {
+    name: "mps3-an547",
+    about: "Arm MPS3 with AN547",
+    core: "Cortex-M55",
+    memory: Memory {
+        // Where the core starts.
+        code: region("ITCM", 0, 512 * KIB),
+        // Secure aliases.
+        model: region("code SRAM", 0x1100_0000, 2 * MIB),
+        ram: region("SRAM", 0x3100_0000, 4 * MIB),
+        wide_activations: false,
+        ..MPS2_AN386.memory
+    },
+    firmware: Firmware {
+        package: "mps3-an547",
+        target: "thumbv8m.main-none-eabihf",
+        features: &[],
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "mps3-an547"],
+        cpu: None,
+    }),
+    ..MPS2_AN386
+};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_make_sense() {
+        for (at, board) in BOARDS.iter().enumerate() {
+            let Board { name, memory, .. } = board;
+            assert!(BOARDS[..at].iter().all(|other| other.name != *name));
+            assert_eq!(find(name), Some(board));
+            for region in [memory.code, memory.model, memory.ram] {
+                assert!(region.len > 0 && region.origin.is_multiple_of(4), "{name}");
+                assert!(region.origin.checked_add(region.len).is_some(), "{name}");
+            }
+            assert!(memory.code_bytes < memory.code.len, "{name}");
+            let ram = memory.variable_bytes + memory.stack_bytes;
+            assert!(ram < memory.ram.len, "{name}");
+            assert!(board.options.window > 0 && board.options.batch > 0);
+        }
+        assert_eq!(find("mps2"), None);
+    }
+}

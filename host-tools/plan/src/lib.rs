@@ -1,0 +1,13 @@
+//! The boards that Smidgen knows, and what of a model goes where in their memory.
+//!
+//! The table of [`BOARDS`] is the only place that has their numbers: `smidgen plan`, `cargo xtask`
+//! and the build scripts of the firmware read it. [`Footprint`] has the lengths of all buffers of a
+//! firmware; the build scripts make them of it, so that what is planned is what is linked.
+
+mod board;
+mod boards;
+mod footprint;
+
+pub use board::{Board, Firmware, Memory, Qemu, Region};
+pub use boards::{BOARDS, find};
+pub use footprint::{Footprint, FootprintError};
