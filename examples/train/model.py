@@ -1,0 +1,91 @@
+"""The weights of the model, and the gradient of its loss by gradient.c."""
+
+import ctypes
+import os
+import subprocess
+import tempfile
+
+import numpy as np
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+DIM, HIDDEN, LAYERS, HEADS, KV_HEADS, VOCAB, SEQ_LEN = 64, 192, 5, 8, 4, 512, 512
+KV = DIM // HEADS * KV_HEADS
+
+# In the order of a llama2.c checkpoint; each [layer, output, input] where there are layers.
+SHAPES = {
+    "embedding": (VOCAB, DIM),
+    "attention_norm": (LAYERS, DIM),
+    "wq": (LAYERS, DIM, DIM),
+    "wk": (LAYERS, KV, DIM),
+    "wv": (LAYERS, KV, DIM),
+    "wo": (LAYERS, DIM, DIM),
+    "ffn_norm": (LAYERS, DIM),
+    "w1": (LAYERS, HIDDEN, DIM),
+    "w2": (LAYERS, DIM, HIDDEN),
+    "w3": (LAYERS, HIDDEN, DIM),
+    "final_norm": (DIM,),
+}
+MATRICES = ("wq", "wk", "wv", "wo", "w1", "w2", "w3")
+
+
+def split(flat):
+    """Views of the weights by name; `flat` may be an array or a tensor."""
+    views, at = {}, 0
+    for name, shape in SHAPES.items():
+        count = int(np.prod(shape))
+        views[name] = flat[at : at + count].reshape(shape)
+        at += count
+    return views
+
+
+class Gradient:
+    """Compiles gradient.c for this machine and calls it."""
+
+    COUNT = sum(int(np.prod(shape)) for shape in SHAPES.values())
+
+    def __init__(self):
+        with tempfile.TemporaryDirectory() as folder:
+            library = os.path.join(folder, "gradient.so")
+            flags = "-O3 -march=native -fno-math-errno -fno-trapping-math -shared -fPIC"
+            source = os.path.join(HERE, "gradient.c")
+            compiler = os.environ.get("CC", "gcc")
+            subprocess.run(
+                [compiler, *flags.split(), source, "-o", library, "-lm"], check=True
+            )
+            self.library = ctypes.CDLL(library)
+        assert self.library.weight_count() == self.COUNT
+
+    def run(self, flat, lengths, tokens, ids, shares, scale=1.0, gradient=None):
+        """The losses of all positions; adds the gradient of their sum times `scale`.
+
+        Sequences lie one after the other in `tokens`. `ids` and `shares` are [position, count]:
+        the target of a position is a sum of shares of tokens. While it runs, other threads of
+        Python can.
+        """
+        count = ids.shape[1]
+        assert ids.shape == shares.shape == (len(tokens), count)
+        assert not (lengths % 4).any() and lengths.max() <= SEQ_LEN
+        assert lengths.sum() == len(tokens)
+        assert flat.size == self.COUNT and (gradient is None or gradient.size == self.COUNT)
+
+        def pointer(array, dtype):
+            assert array.dtype == dtype and array.flags.c_contiguous
+            return array.ctypes.data_as(ctypes.c_void_p)
+
+        losses = np.empty(len(tokens), np.float32)
+        failed = self.library.loss_and_gradient(
+            pointer(flat, np.float32),
+            None if gradient is None else pointer(gradient, np.float32),
+            len(lengths),
+            pointer(lengths, np.int32),
+            pointer(tokens, np.int32),
+            count,
+            pointer(ids, np.int32),
+            pointer(shares, np.float32),
+            ctypes.c_float(scale),
+            pointer(losses, np.float32),
+        )
+        if failed:
+            raise MemoryError
+        return losses
