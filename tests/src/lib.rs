@@ -7,5 +7,5 @@ mod shared;
 mod walk;
 
 pub use command::{Done, Smidgen};
-pub use shared::shared;
+pub use shared::{models, repository, shared};
 pub use walk::{feed, walk};

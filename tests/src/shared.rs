@@ -31,8 +31,15 @@ pub fn shared() -> Option<PathBuf> {
     None
 }
 
+/// The folder of the model that ships with the project.
+#[must_use]
+pub fn models() -> PathBuf {
+    repository().join("examples/models")
+}
+
 /// The repository's root.
-pub(crate) fn repository() -> &'static Path {
+#[must_use]
+pub fn repository() -> &'static Path {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     here.parent().unwrap_or(here)
 }

@@ -6,6 +6,7 @@ mod build;
 mod demo;
 mod doctor;
 mod fuzz;
+mod models;
 mod needs;
 mod packages;
 mod process;
@@ -38,6 +39,8 @@ enum Command {
     Demo,
     /// Feed the parsers with mutated files (needs a nightly toolchain).
     Fuzz(fuzz::Args),
+    /// Make the models in examples/models again from their checkpoint, and compare.
+    Models(models::Args),
     /// Tell a story on a board, in QEMU.
     Run(boards::RunArgs),
     /// Test the firmware of the boards, in QEMU.
@@ -56,6 +59,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Demo => demo::run(),
         Command::Fuzz(args) => fuzz::run(&args),
+        Command::Models(args) => models::run(&args),
         Command::Run(args) => boards::run(&args),
         Command::TestBoards(args) => boards::test(&args),
         Command::Size(args) => boards::size(&args),
