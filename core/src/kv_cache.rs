@@ -21,6 +21,28 @@ pub enum KvType {
     Q8Row,
 }
 
+impl KvType {
+    /// All types, from many bytes to few.
+    pub const ALL: [Self; 4] = [Self::F32, Self::F16, Self::Q8, Self::Q8Row];
+
+    /// Its name on command lines.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::F32 => "f32",
+            Self::F16 => "f16",
+            Self::Q8 => "q8",
+            Self::Q8Row => "q8row",
+        }
+    }
+
+    /// The type of this name.
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|ty| ty.name() == name)
+    }
+}
+
 /// The numbers that a cache's layout follows from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]

@@ -17,6 +17,21 @@ pub fn find(name: &str) -> Option<&'static Board> {
     BOARDS.iter().find(|board| board.name == name)
 }
 
+/// A chip that is not in the table, with so many bytes of flash and of RAM: what firmware for any
+/// Cortex-M takes at most.
+#[must_use]
+pub const fn generic(flash: u64, ram: u64) -> (Memory, SessionOptions) {
+    let flash = region("flash", 0, flash);
+    let memory = Memory {
+        code: flash,
+        model: flash,
+        ram: region("RAM", 0, ram),
+        stack_bytes: 4 * KIB,
+        ..MPS2_AN386.memory
+    };
+    (memory, OPTIONS)
+}
+
 /// Bytes as keys and values, 256 positions.
 const OPTIONS: SessionOptions = SessionOptions {
     kv: KvType::Q8,

@@ -7,7 +7,9 @@
 mod board;
 mod boards;
 mod footprint;
+mod placement;
 
 pub use board::{Board, Firmware, Memory, Qemu, Region};
-pub use boards::{BOARDS, find};
+pub use boards::{BOARDS, find, generic};
 pub use footprint::{Footprint, FootprintError};
+pub use placement::{Part, PartKind, Place, Placement, largest_window, room_for_model};

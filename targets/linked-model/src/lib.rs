@@ -106,13 +106,9 @@ fn generate(board: &Board) -> Result<String, String> {
     println!("cargo::rerun-if-changed={}", path.display());
     let bytes = fs::read(&path).map_err(|e| format!("{}: {e}", path.display()))?;
     let mut options = board.options;
-    match variable("SMIDGEN_KV").as_deref() {
-        None => {}
-        Some("q8") => options.kv = KvType::Q8,
-        Some("q8row") => options.kv = KvType::Q8Row,
-        Some("f16") => options.kv = KvType::F16,
-        Some("f32") => options.kv = KvType::F32,
-        Some(other) => return Err(format!("SMIDGEN_KV={other}: not f32, f16, q8 or q8row")),
+    if let Some(name) = variable("SMIDGEN_KV") {
+        let unknown = || format!("SMIDGEN_KV={name}: not f32, f16, q8 or q8row");
+        options.kv = KvType::from_name(&name).ok_or_else(unknown)?;
     }
     let window = match variable("SMIDGEN_WINDOW") {
         None => None,

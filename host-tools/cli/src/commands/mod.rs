@@ -22,6 +22,7 @@ mod merge;
 mod meta;
 mod name;
 mod perplexity;
+mod plan;
 mod quantize;
 mod run;
 mod sample;
@@ -72,6 +73,8 @@ pub(crate) enum Command {
     Vocab(vocab::Args),
     /// Print the file name that a model should have.
     Name(name::Args),
+    /// Show whether a model fits a board, and what goes where in its memory.
+    Plan(plan::Args),
     /// Split a GGUF file into shards.
     Split(split::Args),
     /// Merge the shards of a split GGUF into one file.
@@ -107,6 +110,7 @@ impl Command {
             Self::Diff(args) => diff::run(&args),
             Self::Vocab(args) => vocab::run(&args),
             Self::Name(args) => name::run(&args),
+            Self::Plan(args) => plan::run(&args),
             Self::Split(args) => split::run(&args),
             Self::Merge(args) => merge::run(&args),
             Self::GgufSplit(args) => gguf_split::run(&args),

@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use smidgen_core::session::SessionOptions;
 
 use super::Board;
 use crate::process::{self, cargo, output_within, root, shown};
@@ -36,9 +37,7 @@ impl Program {
 pub(super) struct Source<'a> {
     pub(super) board: Board,
     pub(super) model: &'a Path,
-    pub(super) kv: &'a str,
-    pub(super) window: usize,
-    pub(super) ring: bool,
+    pub(super) options: SessionOptions,
 }
 
 /// A built firmware.
@@ -49,14 +48,12 @@ pub(super) struct Firmware {
 }
 
 impl<'a> Source<'a> {
-    /// With bytes as KV cache and 256 positions.
+    /// Run as the board's row says.
     pub(super) fn new(board: Board, model: &'a Path) -> Self {
         Self {
             board,
             model,
-            kv: "q8",
-            window: 256,
-            ring: false,
+            options: board.row.options,
         }
     }
 
@@ -77,9 +74,12 @@ impl<'a> Source<'a> {
         let target_dir = process::target_dir().join("firmware");
         build.arg("--target-dir").arg(&target_dir);
         build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
-        build.env("SMIDGEN_KV", self.kv);
-        build.env("SMIDGEN_WINDOW", self.window.to_string());
-        build.env("SMIDGEN_RING", if self.ring { "1" } else { "0" });
+        let SessionOptions {
+            kv, window, ring, ..
+        } = self.options;
+        build.env("SMIDGEN_KV", kv.name());
+        build.env("SMIDGEN_WINDOW", window.to_string());
+        build.env("SMIDGEN_RING", if ring { "1" } else { "0" });
         if let Some(flags) = board.rustflags {
             let target = built_by.target.to_uppercase().replace(['-', '.'], "_");
             build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
@@ -90,7 +90,7 @@ impl<'a> Source<'a> {
         let built = target_dir.join(built_by.target).join("release").join(name);
         let model = self.model.file_stem().unwrap_or_default();
         let model = model.to_string_lossy();
-        let kv = self.kv;
+        let kv = kv.name();
         let elf = target_dir.join(format!("{}-{name}-{model}-{kv}.elf", board.name));
         fs::copy(&built, &elf).with_context(|| format!("cannot copy {}", built.display()))?;
         Ok(Firmware { board, elf })

@@ -8,6 +8,8 @@ mod size;
 mod test;
 
 use anyhow::{Result, bail};
+use smidgen_core::kv_cache::KvType;
+use smidgen_core::session::SessionOptions;
 
 pub(crate) use bench::{Args as BenchArgs, run as bench};
 pub(crate) use run::{Args as RunArgs, run};
@@ -82,6 +84,36 @@ fn find(name: &str) -> Result<Board> {
             bail!("no board `{name}`; there are {}", names.join(", "))
         }
     }
+}
+
+/// How a firmware is to keep keys and values, if not as its board's row says.
+#[derive(Debug, clap::Args)]
+pub(crate) struct KvArgs {
+    /// How keys and values are stored: f32, f16, q8, q8row [default: the board's].
+    #[arg(long, value_parser = kv_type)]
+    kv: Option<KvType>,
+    /// Positions that are kept [default: the board's].
+    #[arg(long)]
+    window: Option<usize>,
+    /// Go on when they are full: the oldest make room.
+    #[arg(long)]
+    ring: bool,
+}
+
+impl KvArgs {
+    fn options(&self, board: Board) -> SessionOptions {
+        let row = board.row.options;
+        SessionOptions {
+            kv: self.kv.unwrap_or(row.kv),
+            window: self.window.unwrap_or(row.window),
+            ring: self.ring || row.ring,
+            ..row
+        }
+    }
+}
+
+fn kv_type(name: &str) -> Result<KvType, String> {
+    KvType::from_name(name).ok_or_else(|| "there are f32, f16, q8, q8row".to_owned())
 }
 
 /// The boards of these names, or all.

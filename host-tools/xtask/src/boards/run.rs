@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result};
 
 use super::firmware::{Program, Source};
-use super::{find, models};
+use super::{KvArgs, find, models};
 use crate::process::shown;
 
 /// Arguments of `cargo xtask run`.
@@ -36,15 +36,8 @@ pub(crate) struct Args {
     /// Instructions to use, by name [default: the fastest].
     #[arg(long)]
     backend: Option<String>,
-    /// How keys and values are stored: f32, f16, q8, q8row.
-    #[arg(long, default_value = "q8")]
-    kv: String,
-    /// Positions that are kept.
-    #[arg(long, default_value_t = 256)]
-    window: usize,
-    /// Go on when they are full: the oldest make room.
-    #[arg(long)]
-    ring: bool,
+    #[command(flatten)]
+    kv: KvArgs,
     /// Print a hash of the logits that each token was chosen from.
     #[arg(long)]
     logits_hash: bool,
@@ -56,11 +49,10 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => models::stories("Q8_0")?,
     };
     let model = model.context("no shared test material here: name a GGUF with --model")?;
+    let board = find(&args.board)?;
     let source = Source {
-        kv: &args.kv,
-        window: args.window,
-        ring: args.ring,
-        ..Source::new(find(&args.board)?, &model)
+        options: args.kv.options(board),
+        ..Source::new(board, &model)
     };
     let firmware = source.build(Program::Story)?;
     let (n, seed) = (args.n_predict.to_string(), args.seed.to_string());

@@ -9,7 +9,7 @@ use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
 use serde_json::json;
 
 use super::firmware::{Program, Source};
-use super::{all, find, models};
+use super::{KvArgs, all, find, models};
 
 /// Arguments of `cargo xtask size`.
 #[derive(Debug, clap::Args)]
@@ -20,12 +20,8 @@ pub(crate) struct Args {
     /// The GGUF to link in [default: stories260K with 8 bits, from the shared test material].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
-    /// How keys and values are stored: f32, f16, q8, q8row.
-    #[arg(long, default_value = "q8")]
-    kv: String,
-    /// Positions that are kept.
-    #[arg(long, default_value_t = 256)]
-    window: usize,
+    #[command(flatten)]
+    kv: KvArgs,
     /// Print an object.
     #[arg(long)]
     json: bool,
@@ -33,17 +29,17 @@ pub(crate) struct Args {
 
 /// Bytes of a firmware's parts.
 #[derive(Debug, Default, PartialEq, Eq)]
-struct Sizes {
+pub(super) struct Sizes {
     /// Instructions, constants and the first values of variables.
-    code: u64,
+    pub(super) code: u64,
     /// The GGUF.
-    model: u64,
+    pub(super) model: u64,
     /// Keys and values.
-    kv: u64,
+    pub(super) kv: u64,
     /// All other buffers of a session.
-    activations: u64,
+    pub(super) activations: u64,
     /// All other variables.
-    other: u64,
+    pub(super) other: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -60,8 +56,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let model = model.context("no shared test material here: name a GGUF with --model")?;
     let source = Source {
-        kv: &args.kv,
-        window: args.window,
+        options: args.kv.options(board),
         ..Source::new(board, &model)
     };
     let firmware = source.build(Program::Story)?;
@@ -109,7 +104,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
 
 impl Sizes {
     /// The parts of an ELF file. Sections tell flash from RAM, names of variables what is in RAM.
-    fn of(elf: &[u8]) -> Result<Self> {
+    pub(super) fn of(elf: &[u8]) -> Result<Self> {
         let file = object::File::parse(elf)?;
         let mut sizes = Self::default();
         for section in file.sections() {

@@ -1,5 +1,6 @@
 //! `cargo xtask test-boards`: every board tells the same stories as this machine, bit by bit.
 
+use std::collections::HashMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
@@ -7,8 +8,12 @@ use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use serde_json::Value;
+use smidgen_core::kv_cache::KvType;
+use smidgen_core::session::SessionOptions;
 
 use super::firmware::{Firmware, Program, Source};
+use super::size::Sizes;
 use super::{Board, choose, models};
 use crate::build;
 use crate::process::{root, shown};
@@ -42,6 +47,14 @@ const SETTINGS: &[Settings] = &[
     },
 ];
 
+/// How the models of the expected stories are run: as most boards do it.
+const EXPECTED: SessionOptions = SessionOptions {
+    kv: KvType::Q8,
+    window: 256,
+    ring: false,
+    batch: 1,
+};
+
 const PROMPT: &str = "Once upon a time";
 
 /// A story with the hash of its logits.
@@ -55,6 +68,8 @@ struct Case {
     backend: Option<&'static str>,
     settings: &'static Settings,
     expected: Story,
+    /// The most bytes of stack.
+    stack: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -84,53 +99,78 @@ fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
         return Ok(Outcome::Skipped("no shared test material".to_owned()));
     }
     let smidgen = build::smidgen()?;
-    let mut cases = Vec::new();
     for (ty, model) in &files {
         for settings in SETTINGS {
-            let told = host_story(&smidgen, model, settings)?;
+            let told = host_story(&smidgen, model, settings, EXPECTED)?;
             check_expected(ty, settings, &told, overwrite)?;
-            for board in boards {
-                cases.push((*board, model, settings, told.clone()));
-            }
         }
     }
     for board in boards {
-        // One after the other: cargo does not build twice at a time in one folder.
-        refuses_too_much(*board, &files[0].1)?;
-        let source = Source::new(*board, &files[0].1);
-        let self_test = source.build(Program::SelfTest)?.output(None, &[])?;
-        eprint!("{}: {self_test}", board.name);
-        let mut ready = Vec::new();
-        for (_, model) in &files {
-            let firmware = Source::new(*board, model).build(Program::Story)?;
-            let of_both = |case: &&(Board, &PathBuf, _, _)| case.0 == *board && case.1 == model;
-            for (_, _, settings, expected) in cases.iter().filter(of_both) {
-                let case = |cpu, backend| Case {
-                    firmware: firmware.clone(),
-                    cpu,
-                    backend,
-                    settings,
-                    expected: expected.clone(),
-                };
-                ready.push(case(None, None));
-                if settings.name == "greedy" {
-                    ready.push(case(None, Some("scalar")));
-                    ready.extend(board.other_cpus.iter().map(|cpu| case(Some(cpu), None)));
-                }
-            }
-        }
-        run_all(&ready)?;
-        let count = ready.len();
-        eprintln!("{}: {count} stories with the expected logits", board.name);
+        check_board(*board, &smidgen, &files)?;
     }
     Ok(Outcome::Passed)
+}
+
+/// One board with all models that fit it.
+fn check_board(board: Board, smidgen: &Path, files: &[(&str, PathBuf)]) -> Result<()> {
+    let name = board.name;
+    let mut fitting = Vec::new();
+    for (_, model) in files {
+        let plan = Planned::of(smidgen, model, board.row.name)?;
+        if plan.fits {
+            fitting.push((model, plan));
+        }
+    }
+    let (first, _) = fitting
+        .first()
+        .with_context(|| format!("{name}: no model fits"))?;
+    // One after the other: cargo does not build twice at a time in one folder.
+    refuses_too_much(board, first)?;
+    let self_test = Source::new(board, first).build(Program::SelfTest)?;
+    let mut cases = Vec::new();
+    for (model, plan) in &fitting {
+        let firmware = Source::new(board, model).build(Program::Story)?;
+        let linked = plan.is_linked(&firmware);
+        linked.with_context(|| firmware.elf.display().to_string())?;
+        if board.row.qemu.is_none() {
+            continue;
+        }
+        for settings in SETTINGS {
+            let expected = host_story(smidgen, model, settings, board.row.options)?;
+            let case = |cpu, backend| Case {
+                firmware: firmware.clone(),
+                cpu,
+                backend,
+                settings,
+                expected: expected.clone(),
+                stack: plan.bytes["stack"],
+            };
+            cases.push(case(None, None));
+            if settings.name == "greedy" {
+                cases.push(case(None, Some("scalar")));
+                cases.extend(board.other_cpus.iter().map(|cpu| case(Some(cpu), None)));
+            }
+        }
+    }
+    if board.row.qemu.is_none() {
+        eprintln!("{name}: {} models take what is planned", fitting.len());
+        return Ok(());
+    }
+    eprint!("{name}: {}", self_test.output(None, &[])?);
+    run_all(&cases)?;
+    let count = cases.len();
+    eprintln!("{name}: {count} stories with the expected logits");
+    Ok(())
 }
 
 /// A cache that does not fit is an error when the firmware is built, and says so.
 fn refuses_too_much(board: Board, model: &Path) -> Result<()> {
     let source = Source {
-        kv: "f32",
-        window: 1 << 20,
+        options: SessionOptions {
+            kv: KvType::F32,
+            window: 1 << 20,
+            ..board.row.options
+        },
         ..Source::new(board, model)
     };
     match source.build(Program::Story) {
@@ -178,25 +218,97 @@ impl Case {
             shown(&self.firmware.command(self.cpu, &words)?),
             self.expected.0
         );
-        ensure!(stack.ends_with(" bytes\n"), "odd line: stack: {stack}");
+        let used = stack.split(' ').next().unwrap_or_default();
+        let used: u64 = used.parse().with_context(|| format!("stack: {stack}"))?;
+        let most = self.stack;
+        ensure!(used <= most, "{used} bytes of stack, {most} are planned");
+        Ok(())
+    }
+}
+
+/// What `smidgen plan` says.
+struct Planned {
+    fits: bool,
+    /// Bytes of the parts by name.
+    bytes: HashMap<String, u64>,
+}
+
+impl Planned {
+    fn of(smidgen: &Path, model: &Path, board: &str) -> Result<Self> {
+        let mut command = Command::new(smidgen);
+        command
+            .arg("plan")
+            .arg(model)
+            .args(["--json", "--board", board]);
+        let output = command.output().with_context(|| shown(&command))?;
+        let words = String::from_utf8_lossy(&output.stderr);
+        ensure!(
+            output.status.code() < Some(2),
+            "{}: {words}",
+            shown(&command)
+        );
+        let plan: Value = serde_json::from_slice(&output.stdout)?;
+        let regions = plan["regions"].as_array().into_iter().flatten();
+        let parts = regions.filter_map(|region| region["parts"].as_array());
+        let bytes = parts.flatten().filter_map(|part| {
+            let name = part["name"].as_str()?;
+            Some((name.to_owned(), part["bytes"].as_u64()?))
+        });
+        Ok(Self {
+            fits: plan["fits"] == true,
+            bytes: bytes.collect(),
+        })
+    }
+
+    /// The firmware takes as much, or where the plan has a limit, not more.
+    fn is_linked(&self, firmware: &Firmware) -> Result<()> {
+        let sizes = Sizes::of(&fs::read(&firmware.elf)?)?;
+        let planned = |name: &str| self.bytes.get(name).copied().context("no such part");
+        for (name, linked, planned) in [
+            ("kv", sizes.kv, planned("kv")?),
+            (
+                "buffers",
+                sizes.activations,
+                planned("activations")? + planned("text")?,
+            ),
+            // It is padded to its alignment.
+            ("model", sizes.model, planned("model")?.next_multiple_of(64)),
+        ] {
+            ensure!(
+                linked == planned,
+                "{name}: {linked} bytes, {planned} are planned"
+            );
+        }
+        for (name, linked, most) in [
+            ("code", sizes.code, planned("code")?),
+            ("variables", sizes.other, planned("variables")?),
+        ] {
+            ensure!(
+                linked <= most,
+                "{name}: {linked} bytes, at most {most} are planned"
+            );
+        }
         Ok(())
     }
 }
 
 /// The story as `smidgen run` tells it here.
-fn host_story(smidgen: &Path, model: &Path, settings: &Settings) -> Result<Story> {
+fn host_story(
+    smidgen: &Path,
+    model: &Path,
+    settings: &Settings,
+    options: SessionOptions,
+) -> Result<Story> {
     let mut command = Command::new(smidgen);
     command.arg("run").arg("-m").arg(model).args(settings.words);
-    command.args([
-        "--top-k",
-        "0",
-        "--min-p",
-        "0",
-        "--kv",
-        "q8",
-        "--ctx-size",
-        "256",
-    ]);
+    command.args(["--top-k", "0", "--min-p", "0"]);
+    let kept = if options.ring {
+        "--window"
+    } else {
+        "--ctx-size"
+    };
+    let window = options.window.to_string();
+    command.args(["--kv", options.kv.name(), kept, &window]);
     if !settings.words.contains(&"--seed") {
         command.args(["--seed", "1"]);
     }

@@ -1,7 +1,6 @@
 //! `smidgen quantize`: a GGUF of floats becomes one of blocks.
 
 use std::{
-    fmt::Write as _,
     io::{self, IsTerminal},
     num::NonZeroUsize,
     path::{Path, PathBuf},
@@ -9,13 +8,11 @@ use std::{
 };
 
 use anyhow::{anyhow, bail};
-use serde_json::{Value as Json, json};
 use smidgen_core::{
     gguf::{GgmlType, Gguf},
     quant::activation_kind,
     tokenizer::EncodeOptions,
 };
-use smidgen_edit::printable;
 use smidgen_io::{FileBytes, Overwrite, same_file};
 use smidgen_quantize::{
     Calibration, Comparison, Encoded, FileType, FitError, FitTensor, Imatrix, Material, Options,
@@ -24,9 +21,14 @@ use smidgen_quantize::{
 };
 
 use crate::{
+    commands::plan,
     engine::{self, ModelFiles},
-    output::{self, Align, Table, hinted},
+    output::{self, hinted},
 };
+
+mod report;
+
+use report::Report;
 
 const HELP: &str = "\
 Types: F32, F16, BF16, Q8_0, Q4_0, Q4_1, Q5_0, Q5_1, IQ4_NL, Q2_K, Q2_K_S, Q3_K_S, Q3_K_M, Q3_K_L,
@@ -37,7 +39,7 @@ Where the rows of a feed-forward network are no whole blocks, it is padded with 
 of 32, which changes no result and is an ordinary model for every reader. llama-quantize stores such
 tensors as F16 instead; so does --no-pad.
 
-With --json: {\"schema\": 1, \"input\", \"output\", \"type\", \"file_type\", \"pure\", \"dry_run\",
+With --json: {\"schema\": 1, \"input\", \"output\", \"type\", \"file_type\", \"pure\", \"board\", \"dry_run\",
 \"bytes_before\", \"bytes\", \"elements\", \"bits_per_weight\", \"padded\": {\"from\", \"to\"} or null,
 \"tied_output_left_out\", \"fallbacks\", \"tensors\": [{\"name\", \"dims\", \"from\", \"to\",
 \"instead_of\", \"padded\", \"bytes_before\", \"bytes\"}]}; \"fallbacks\" is how many tensors have
@@ -57,7 +59,7 @@ pub(crate) struct Args {
 
     /// The kind of file, such as `Q8_0` or `Q4_K_M`.
     #[arg(value_name = "TYPE", value_parser = file_type)]
-    #[arg(required_unless_present = "fit", conflicts_with = "fit")]
+    #[arg(required_unless_present_any = ["fit", "board"], conflicts_with_all = ["fit", "board"])]
     ty: Option<FileType>,
 
     /// Threads, where llama-quantize takes them.
@@ -110,7 +112,7 @@ pub(crate) struct Args {
     calibrate: Option<PathBuf>,
 
     /// Choose scales by what smidgen imatrix or llama-imatrix measured.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["calibrate", "fit"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["calibrate", "fit", "board"])]
     imatrix: Option<PathBuf>,
 
     /// Instead of a TYPE: the best type for each tensor, measured, so that the file takes at most
@@ -118,6 +120,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "BYTES", conflicts_with_all = ["pure", "no_pad", "strict"])]
     #[arg(value_parser = clap::value_parser!(u64).range(1..))]
     fit: Option<u64>,
+
+    /// As --fit, with the bytes that a board has for a model; `smidgen plan --boards` lists boards.
+    #[arg(long, value_name = "NAME", conflicts_with_all = ["fit", "pure", "no_pad", "strict"])]
+    board: Option<String>,
 
     /// Seed of the samples that a model is calibrated on.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
@@ -216,8 +222,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         error => anyhow!("{shown}: {error}"),
     };
-    let mut made = if args.calibrate.is_some() || args.fit.is_some() {
-        calibrated(args, &files, &ggufs, &fail)?
+    let budget = match &args.board {
+        Some(name) => Some(plan::room_on(name, &files, &ggufs)?),
+        None => args.fit,
+    };
+    let mut made = if args.calibrate.is_some() || budget.is_some() {
+        calibrated(args, budget, &files, &ggufs, &fail)?
     } else if let Some(path) = &args.imatrix {
         weighted(args, path, &ggufs, &fail)?
     } else {
@@ -309,6 +319,7 @@ const TOKENS: (usize, usize) = (1024, 8192);
 /// Quantizes with calibrated rounding, and where a budget is given with the types that fit it best.
 fn calibrated<'a>(
     args: &Args,
+    budget: Option<u64>,
     files: &ModelFiles,
     ggufs: &[Gguf<'a>],
     fail: &(dyn Fn(QuantizeError) -> anyhow::Error + Sync),
@@ -349,7 +360,7 @@ fn calibrated<'a>(
         let file = as_f32(ggufs, padding, threads).map_err(fail)?;
         let calibration = Calibration::new(file, bos, material);
         let calibration = calibration.map_err(|error| anyhow!("{shown}: {error}"))?;
-        let (encoded, fitted) = match args.fit {
+        let (encoded, fitted) = match budget {
             None => (calibration.encode_planned(plain_tensors), Vec::new()),
             Some(budget) => {
                 let baseline = calibration.baseline(TOKENS.0)?;
@@ -432,228 +443,4 @@ fn weighted<'a>(
         fitted: Vec::new(),
         comparison: None,
     })
-}
-
-/// What was done, to be printed.
-struct Report<'r> {
-    args: &'r Args,
-    made: &'r Made<'r>,
-    quantization: &'r Quantization<'r>,
-    bytes_before: u64,
-    bytes: u64,
-}
-
-impl Report<'_> {
-    fn sums(&self) -> (u64, u64, u64) {
-        let tensors = self.quantization.tensors().iter();
-        tensors.fold((0, 0, 0), |(before, after, elements), tensor| {
-            (
-                before + tensor.bytes_before,
-                after + tensor.bytes,
-                elements + tensor.elements(),
-            )
-        })
-    }
-
-    fn bits_per_weight(&self) -> f64 {
-        let (_, bytes, elements) = self.sums();
-        bytes as f64 * 8.0 / elements.max(1) as f64
-    }
-
-    fn fallbacks(&self) -> impl Iterator<Item = &PlannedTensor> {
-        let tensors = self.quantization.tensors().iter();
-        tensors.filter(|tensor| tensor.instead_of.is_some())
-    }
-
-    fn text(&self) -> String {
-        let mut text = String::new();
-        let aligns = [
-            Align::Left,
-            Align::Right,
-            Align::Left,
-            Align::Left,
-            Align::Right,
-            Align::Left,
-        ];
-        let mut table = Table::new(&aligns).head(&["tensor", "shape", "from", "to", "bytes", ""]);
-        for tensor in self.quantization.tensors() {
-            let mut notes = Vec::new();
-            if tensor.is_padded() {
-                notes.push(format!("padded from {}", shape(&tensor.dims_before)));
-            }
-            if let Some(wanted) = tensor.instead_of {
-                notes.push(format!(
-                    "instead of {wanted}: rows of {}",
-                    tensor.dims_before[0]
-                ));
-            }
-            table.row([
-                printable(tensor.name.as_bytes()),
-                shape(&tensor.dims),
-                tensor.from.to_string(),
-                tensor.to.to_string(),
-                tensor.bytes.to_string(),
-                notes.join(", "),
-            ]);
-        }
-        table.write(&mut text, 0);
-        if let Some((from, to)) = self.quantization.padded() {
-            let _ = writeln!(
-                text,
-                "feed-forward size padded from {from} to {to} with zeros: no result changes"
-            );
-        }
-        if self.quantization.tied() {
-            let _ = writeln!(
-                text,
-                "output.weight left out: it is token_embd.weight once more"
-            );
-        }
-        match self.fallbacks().count() {
-            0 => {}
-            count => {
-                let count = output::counted(count as u64, "fallback");
-                let _ = writeln!(text, "{count} because of the rows' lengths, see above");
-            }
-        }
-        self.write_fitted(&mut text);
-        if let Some(comparison) = &self.made.comparison {
-            let _ = writeln!(
-                text,
-                "on what it was calibrated with: perplexity {:.4} from {:.4}, divergence {:.5}, same \
-                 likeliest token {:.1} %",
-                comparison.perplexity_b(),
-                comparison.perplexity_a(),
-                comparison.mean_divergence(),
-                comparison.agreement() * 100.0,
-            );
-        }
-        let (before, after, _) = self.sums();
-        let verb = if self.args.dry_run { "would be " } else { "" };
-        let _ = writeln!(
-            text,
-            "{}: {verb}{} bytes, {:.2} bits per weight; tensors {} from {}",
-            self.args.output.display(),
-            self.bytes,
-            self.bits_per_weight(),
-            output::human_bytes(after),
-            output::human_bytes(before),
-        );
-        text
-    }
-
-    /// What each choice costs: a row a tensor, a column a type.
-    fn write_fitted(&self, text: &mut String) {
-        let fitted = &self.made.fitted;
-        if fitted.is_empty() {
-            return;
-        }
-        let mut types: Vec<GgmlType> = Vec::new();
-        for candidate in fitted.iter().flat_map(|tensor| &tensor.candidates) {
-            if !types.contains(&candidate.ty) {
-                types.push(candidate.ty);
-            }
-        }
-        let names: Vec<_> = types.iter().map(ToString::to_string).collect();
-        let head: Vec<&str> = ["divergence by type"]
-            .into_iter()
-            .chain(names.iter().map(String::as_str))
-            .collect();
-        let mut aligns = vec![Align::Right; head.len()];
-        aligns[0] = Align::Left;
-        let mut table = Table::new(&aligns).head(&head);
-        for tensor in fitted {
-            let cell = |&ty: &GgmlType| {
-                let mut candidates = tensor.candidates.iter();
-                let found = candidates.find(|candidate| candidate.ty == ty);
-                found.map_or_else(String::new, |candidate| {
-                    let mark = if candidate.ty == tensor.choice().ty {
-                        "*"
-                    } else {
-                        ""
-                    };
-                    format!("{mark}{:.5}", candidate.divergence)
-                })
-            };
-            let name = printable(tensor.name.as_bytes());
-            table.row([name].into_iter().chain(types.iter().map(cell)));
-        }
-        text.push('\n');
-        table.write(text, 0);
-        text.push_str("* is chosen\n\n");
-    }
-
-    fn json(&self) -> Json {
-        let quantization = self.quantization;
-        let (_, _, elements) = self.sums();
-        let tensors: Vec<_> = quantization
-            .tensors()
-            .iter()
-            .map(|tensor| {
-                json!({
-                    "name": tensor.name,
-                    "dims": tensor.dims,
-                    "from": tensor.from.to_string(),
-                    "to": tensor.to.to_string(),
-                    "instead_of": tensor.instead_of.map(|ty| ty.to_string()),
-                    "padded": tensor.is_padded(),
-                    "bytes_before": tensor.bytes_before,
-                    "bytes": tensor.bytes,
-                })
-            })
-            .collect();
-        json!({
-            "schema": 1,
-            "input": shown(&self.args.input),
-            "output": shown(&self.args.output),
-            "type": quantization.file_type().name(),
-            "file_type": quantization.file_type().number(),
-            "pure": self.args.pure,
-            "dry_run": self.args.dry_run,
-            "bytes_before": self.bytes_before,
-            "bytes": self.bytes,
-            "elements": elements,
-            "bits_per_weight": self.bits_per_weight(),
-            "padded": quantization.padded().map(|(from, to)| json!({"from": from, "to": to})),
-            "tied_output_left_out": quantization.tied(),
-            "fallbacks": self.fallbacks().count(),
-            "tensors": tensors,
-            "calibrated": self.made.comparison.as_ref().map(comparison_json),
-            "fit": self.made.fitted.iter().map(fitted_json).collect::<Vec<_>>(),
-        })
-    }
-}
-
-fn comparison_json(comparison: &Comparison) -> Json {
-    json!({
-        "predictions": comparison.predictions,
-        "perplexity_before": comparison.perplexity_a(),
-        "perplexity": comparison.perplexity_b(),
-        "divergence": comparison.mean_divergence(),
-        "agreement": comparison.agreement(),
-    })
-}
-
-fn fitted_json(tensor: &FitTensor) -> Json {
-    let candidates = tensor.candidates.iter().map(|candidate| {
-        json!({
-            "type": candidate.ty.to_string(),
-            "bytes": candidate.bytes,
-            "divergence": candidate.divergence,
-        })
-    });
-    json!({
-        "name": tensor.name,
-        "type": tensor.choice().ty.to_string(),
-        "candidates": candidates.collect::<Vec<_>>(),
-    })
-}
-
-fn shape(dims: &[u64]) -> String {
-    let dims: Vec<_> = dims.iter().map(ToString::to_string).collect();
-    dims.join(" x ")
-}
-
-fn shown(path: &Path) -> String {
-    path.display().to_string()
 }
