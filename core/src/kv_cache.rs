@@ -7,6 +7,10 @@ use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries
 use crate::model::Hyperparameters;
 use crate::quant::f16_to_f32;
 
+/// The bits of infinity, and of a number that is none.
+const INFINITE_F16: u16 = 0x7c00;
+const NAN_F16: u16 = 0x7e00;
+
 /// How keys and values are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -264,7 +268,12 @@ impl<'b> KvCache<'b> {
                         backend.to_f16(x, elements.get_mut(range).unwrap_or_default());
                     }
                     KvBuffers::Q8 { qs, scales } => {
-                        let scale = whole_row.unwrap_or_else(|| q8_scale(backend, x));
+                        let mut scale = whole_row.unwrap_or_else(|| q8_scale(backend, x));
+                        let key = scales.get(layout.first_scale(layer, 0, head) + slot);
+                        if part == 1 && key.is_some_and(|&key| key >= INFINITE_F16) {
+                            // Scores are integers: what is not finite must show in the values.
+                            scale = NAN_F16;
+                        }
                         let at = layout.first_scale(layer, part, head) + slot;
                         if let Some(to) = scales.get_mut(at) {
                             *to = scale;
@@ -437,4 +446,54 @@ fn q8_scale(backend: Backend, x: &[f32]) -> u16 {
 #[allow(clippy::cast_precision_loss)] // A head is far below 2^24 elements.
 fn sqrt(head_dim: usize) -> f32 {
     libm::sqrtf(head_dim as f32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::kernels::{ints_len, scores_len_q8};
+
+    #[test]
+    fn what_is_not_finite_shows_in_the_result() {
+        for ty in [KvType::Q8, KvType::Q8Row] {
+            let layout = KvLayout {
+                ty,
+                n_layers: 1,
+                n_kv_heads: 1,
+                head_dim: 8,
+                window: 3,
+            };
+            // The second is finite, but its scale is no f16.
+            for x in [f32::NAN, 1e30, f32::INFINITY] {
+                for part in 0..2 {
+                    let (mut qs, mut scales) = ([0; 48], [0; 6]);
+                    let buffers = KvBuffers::Q8 {
+                        qs: &mut qs,
+                        scales: &mut scales,
+                    };
+                    let mut cache = KvCache::new(layout, buffers).unwrap();
+                    for slot in 0..3 {
+                        let mut rows = [[0.5; 8]; 2];
+                        if slot == 1 {
+                            rows[part][3] = x;
+                        }
+                        cache.store(Backend::best(), 0, slot, &rows[0], &rows[1]);
+                    }
+                    let attend = |positions| {
+                        let mut out = [0.0; 16];
+                        let scratch = AttentionScratch {
+                            scores: &mut [0.0; scores_len_q8(3)],
+                            ints: &mut [0; ints_len(8)],
+                        };
+                        let q = [0.25; 16];
+                        cache.attend(Backend::best(), (0, 0), &q, positions, scratch, &mut out);
+                        out
+                    };
+                    assert!(attend(1).iter().all(|&x| (x - 0.5).abs() < 1e-3));
+                    let out = attend(3);
+                    assert!(out.iter().all(|x| x.is_nan()), "{ty:?} {x} {part}: {out:?}");
+                }
+            }
+        }
+    }
 }

@@ -1,56 +1,76 @@
-//! Attention over int8 rows on Cortex-M: the way through it, around the loops of a back end.
+//! Attention over int8 rows on Cortex-M: the way through it, around the loops of a back end. Two
+//! query heads go together, so that keys and values are read once for both; a last one alone goes
+//! twice.
 #![allow(unsafe_code)]
 
 use super::attention::{
-    AttentionScratch, POSITIONS_A_SUM, Q8Rows, Queries, dot_i16, quantize_i16, scale_i16, to_f32,
-    weighted_sum_i16,
+    self, AttentionScratch, MAX_POSITIONS, POSITIONS_A_SUM, Q8Rows, Queries, ValueScale, as_ints,
+    dot_i16, fixed_scale, is_ordinary, quantize_i16, to_f32,
 };
-use super::rows::join;
-use crate::quant::f16_to_f32;
 
 /// The size of a head that has loops of its own.
 pub(super) const HEAD: usize = 8;
 
-/// The loops over positions.
+/// Scores are stored in whole eights of positions.
+pub(super) const BLOCK: usize = 8;
+
+/// The loops over positions. What is kept for a position is a number for each of the two heads.
 ///
 /// # Safety
 ///
 /// All functions: the instructions of the back end are there.
 pub(super) trait Loops {
-    /// Scores for a head of eight, see [`attend_q8`](super::attention::attend_q8). The answer is the
-    /// largest.
+    /// The largest scale, compared as bits.
     ///
     /// # Safety
     ///
-    /// `keys` has as many rows of eight, and as many scales, as there are scores, of which there is
-    /// at least one.
-    unsafe fn scores_of_8(q16: &[i16; HEAD], keys: Q8Rows<'_>, dq: f32, scores: &mut [f32]) -> f32;
+    /// There is at least one.
+    unsafe fn largest_scale(scales: &[u16]) -> u16;
 
-    /// Scores become e^(score - max), times the scale of their value.
+    /// Products of the queries with each key, for heads of eight.
     ///
     /// # Safety
     ///
-    /// There are as many scores as scales, one eight of them or more.
-    unsafe fn exp_eights(scores: &mut [f32], scales: &[u16], max: f32, sums: &mut Sums);
+    /// `keys` has a row of eight for each place, of which there is at least one.
+    unsafe fn products_of_8(q16: &[i16; 2 * HEAD], keys: &[i8], products: &mut [[i32; 2]]);
 
-    /// Numbers times `reciprocal`, rounded to nearest even. None is beyond ±32767, since
-    /// `reciprocal` is that of their scale: nothing need be clamped.
+    /// Products become scores, see [`to_fixed`](attention::to_fixed). The answer are the integer
+    /// parts of the largest.
     ///
     /// # Safety
     ///
-    /// `out` is as long as `x`, one eight or more.
-    unsafe fn round(x: &[f32], reciprocal: f32, out: &mut [i16]);
+    /// There are as many products as scales, at least one.
+    unsafe fn scores(products: &mut [[i32; 2]], scales: &[u16], k: [f32; 2]) -> [i32; 2];
 
-    /// `sum(c[i] * values[i])`.
+    /// Scores become weights times the scales of the values, see [`weigh`](attention::weigh), in a
+    /// form that [`weight`](Self::weight) and [`sums_of_8`](Self::sums_of_8) know. The answer are
+    /// the sums of the weights. `most` are the integer parts of the largest scores, which
+    /// are [ordinary](is_ordinary).
     ///
     /// # Safety
     ///
-    /// `c` has at least one element and at most [`POSITIONS_A_SUM`], and there are as many rows of
-    /// eight values.
-    unsafe fn sum_of_8(c: &[i16], values: &[i8]) -> [i32; HEAD];
+    /// There are as many whole [`BLOCK`]s of scores as have a scale, at least one; where there is no
+    /// scale the score is the lowest.
+    unsafe fn weigh(
+        scores: &mut [[i32; 2]],
+        scales: &[u16],
+        reciprocal: f32,
+        most: [i32; 2],
+    ) -> [u32; 2];
+
+    /// What [`weigh`](Self::weigh) has made for a position and a head; 0 if there is none.
+    fn weight(weights: &[[i32; 2]], position: usize, head: usize) -> i16;
+
+    /// `sum(weight[i] * values[i])` for heads of eight.
+    ///
+    /// # Safety
+    ///
+    /// `weights` are whole [`BLOCK`]s, as many as rows of eight values need, of which there is at
+    /// least one and at most [`POSITIONS_A_SUM`].
+    unsafe fn sums_of_8(weights: &[[i32; 2]], values: &[i8]) -> [[i32; HEAD]; 2];
 }
 
-/// Attention over int8 rows, as [`attend_q8`](super::attention::attend_q8) defines it.
+/// Attention over int8 rows, as [`attend_q8`](attention::attend_q8) defines it.
 ///
 /// # Safety
 ///
@@ -63,131 +83,131 @@ pub(super) unsafe fn attend_q8<L: Loops>(
     out: &mut [f32],
 ) {
     let Queries {
+        head_dim,
+        positions,
+        ..
+    } = queries;
+    let AttentionScratch { scores, ints } = scratch;
+    let rows = positions.checked_mul(head_dim);
+    let is_whole =
+        |rows_of: &Q8Rows<'_>| rows == Some(rows_of.qs.len()) && rows_of.scales.len() == positions;
+    let value_scale = if positions == 0 || !is_whole(&keys) || !is_whole(&values) {
+        None // Lengths that do not belong together.
+    } else {
+        // SAFETY: the instructions are there, and a scale is.
+        ValueScale::of(unsafe { L::largest_scale(values.scales) })
+    };
+    let Some(value_scale) = value_scale else {
+        out.fill(f32::NAN);
+        return;
+    };
+    let heads = queries.q.chunks(2 * head_dim);
+    for (q, out) in heads.zip(out.chunks_mut(2 * head_dim)) {
+        let queries = Queries { q, ..queries };
+        // SAFETY: the instructions are there, and the lengths have been checked.
+        let done =
+            unsafe { attend_two::<L>(queries, keys, values, value_scale, scores, ints, out) };
+        if done.is_none() {
+            let scratch = AttentionScratch {
+                scores: &mut *scores,
+                ints: &mut *ints,
+            };
+            attention::attend_q8(queries, keys, values, scratch, out);
+        }
+    }
+}
+
+/// Attention of one or two heads; `None`, and nothing done, if it is to be left to the common
+/// source: what is not finite, and what might not fit into 32 bits.
+///
+/// # Safety
+///
+/// The instructions of `L` are there; keys and values have as many rows and scales as there are
+/// positions, at least one.
+#[inline(always)]
+unsafe fn attend_two<L: Loops>(
+    queries: Queries<'_>,
+    keys: Q8Rows<'_>,
+    values: Q8Rows<'_>,
+    value_scale: ValueScale,
+    scores: &mut [f32],
+    ints: &mut [i16],
+    out: &mut [f32],
+) -> Option<()> {
+    let Queries {
         q,
         head_dim,
         positions,
         scale,
     } = queries;
-    let AttentionScratch { scores, ints } = scratch;
-    let eights = positions.next_multiple_of(8);
-    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let scores = scores.get_mut(..eights).unwrap_or_default();
-    let c16 = c16.get_mut(..eights).unwrap_or_default();
-    let rows = positions.checked_mul(head_dim);
-    let is_whole =
-        |rows_of: &Q8Rows<'_>| rows == Some(rows_of.qs.len()) && rows_of.scales.len() == positions;
-    if positions == 0
-        || scores.is_empty()
-        || c16.is_empty()
-        || !is_whole(&keys)
-        || !is_whole(&values)
-    {
-        out.fill(f32::NAN); // Lengths that do not belong together.
-        return;
+    let (scores, _) = as_ints(scores).as_chunks_mut::<2>();
+    let scores = scores.get_mut(..positions.next_multiple_of(BLOCK))?;
+    let q16 = ints.get_mut(..2 * head_dim)?;
+    let mut k = [0.0; 2];
+    let twice = q.chunks_exact(head_dim).cycle();
+    for ((k, q), q16) in k.iter_mut().zip(twice).zip(q16.chunks_exact_mut(head_dim)) {
+        *k = fixed_scale(quantize_i16(q, q16), scale);
+        if !k.is_finite() {
+            return None;
+        }
     }
-    for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        let dq = quantize_i16(q, q16) * scale;
-        let (used, rest) = scores.split_at_mut(positions);
-        rest.fill(f32::NEG_INFINITY);
-        let max = match <&[i16; HEAD]>::try_from(&*q16) {
-            // SAFETY: the instructions are there, the lengths have been checked.
-            Ok(q16) => unsafe { L::scores_of_8(q16, keys, dq, used) },
-            Err(_) => scores_of_any(q16, keys, head_dim, dq, used),
-        };
-        // SAFETY: the instructions are there, and there are as many scales as positions.
-        let (sum, amax) = unsafe { softmax::<L>(scores, values.scales, max) };
-        let dc = match scale_i16(amax) {
-            Ok((d, reciprocal)) => {
-                // SAFETY: the instructions are there, and both have the same whole eights.
-                unsafe { L::round(scores, reciprocal, c16) };
-                d
+    if positions > MAX_POSITIONS {
+        return None;
+    }
+    let (used, rest) = scores.split_at_mut(positions);
+    rest.fill([i32::MIN; 2]);
+    match <&[i16; 2 * HEAD]>::try_from(&*q16) {
+        // SAFETY: the instructions are there, the lengths have been checked.
+        Ok(q16) => unsafe { L::products_of_8(q16, keys.qs, used) },
+        Err(_) => {
+            let (first, second) = q16.split_at(head_dim);
+            for (products, key) in used.iter_mut().zip(keys.qs.chunks_exact(head_dim)) {
+                *products = [dot_i16(first, key), dot_i16(second, key)];
             }
-            Err((d, quant)) => {
-                c16.fill(quant);
-                d
+        }
+    }
+    // SAFETY: the instructions are there, the lengths have been checked.
+    let most = unsafe { L::scores(used, keys.scales, k) };
+    if !most.iter().all(|&most| is_ordinary(most << 16)) {
+        return None;
+    }
+    // SAFETY: the instructions are there, the lengths have been checked, and behind the used scores
+    // there are the lowest.
+    let sums = unsafe { L::weigh(scores, values.scales, value_scale.reciprocal, most) };
+    #[allow(clippy::cast_precision_loss)] // Rounds to nearest even.
+    let d = sums.map(|sum| value_scale.factor(sum as f32));
+    if head_dim == HEAD {
+        let mut total = [[0.0_f32; HEAD]; 2];
+        let runs = values.qs.chunks(HEAD * POSITIONS_A_SUM);
+        for (weights, values) in scores.chunks(POSITIONS_A_SUM).zip(runs) {
+            // SAFETY: the instructions are there, and there are as many rows as positions.
+            let sums = unsafe { L::sums_of_8(weights, values) };
+            let totals = total.as_flattened_mut().iter_mut();
+            for (total, &sum) in totals.zip(sums.as_flattened()) {
+                *total += to_f32(sum);
             }
-        };
-        let d = dc * (1.0 / sum);
-        let c16 = c16.get(..positions).unwrap_or_default();
-        match <&mut [f32; HEAD]>::try_from(&mut *out) {
-            // SAFETY: the instructions are there, the lengths have been checked.
-            Ok(out) => unsafe { weighted_sum_of_8::<L>(c16, values.qs, d, out) },
-            Err(_) => weighted_sum_i16(c16, values.qs, head_dim, d, out),
+        }
+        for ((out, total), d) in out.chunks_exact_mut(HEAD).zip(&total).zip(d) {
+            for (out, total) in out.iter_mut().zip(total) {
+                *out = total * d;
+            }
+        }
+        return Some(());
+    }
+    for ((head, out), d) in out.chunks_exact_mut(head_dim).enumerate().zip(d) {
+        for (i, out) in out.iter_mut().enumerate() {
+            let mut total = 0.0;
+            let mut rows = values.qs.chunks_exact(head_dim).enumerate();
+            while rows.len() > 0 {
+                let run = rows.by_ref().take(POSITIONS_A_SUM);
+                let products = run.map(|(position, row)| {
+                    let v = row.get(i).copied().unwrap_or_default();
+                    i32::from(L::weight(scores, position, head)) * i32::from(v)
+                });
+                total += to_f32(products.sum());
+            }
+            *out = total * d;
         }
     }
-}
-
-/// Scores for a head of any size; the answer is the largest.
-fn scores_of_any(
-    q16: &[i16],
-    keys: Q8Rows<'_>,
-    head_dim: usize,
-    dq: f32,
-    scores: &mut [f32],
-) -> f32 {
-    let rows = keys.qs.chunks_exact(head_dim).zip(keys.scales);
-    let mut max = f32::NEG_INFINITY;
-    for (score, (key, &dk)) in scores.iter_mut().zip(rows) {
-        *score = to_f32(dot_i16(q16, key)) * (dq * f16_to_f32(dk));
-        max = if *score > max { *score } else { max };
-    }
-    max
-}
-
-/// What the softmax keeps from one run of scores to the next.
-#[repr(C)]
-pub(super) struct Sums {
-    /// Lanes of the sum.
-    pub(super) lanes: [f32; 8],
-    /// The largest magnitude, as the bits of an f32 without the sign, in the upper 31.
-    pub(super) amax: u32,
-}
-
-/// Scores, whole eights of them, become e^(score - max), times the scale of their value. The answer
-/// is the sum without these scales, and the bits of the largest magnitude.
-///
-/// # Safety
-///
-/// The instructions of `L` are there.
-unsafe fn softmax<L: Loops>(scores: &mut [f32], scales: &[u16], max: f32) -> (f32, u32) {
-    let mut sums = Sums {
-        lanes: [0.0; 8],
-        amax: 0,
-    };
-    let (whole, last) = scales.as_chunks::<8>();
-    let (scores, last_scores) = scores.split_at_mut(whole.len() * 8);
-    let mut padded = [0; 8];
-    for (to, &scale) in padded.iter_mut().zip(last) {
-        *to = scale;
-    }
-    // SAFETY: the instructions are there; eights of scores and of scales belong together.
-    unsafe {
-        if !scores.is_empty() {
-            L::exp_eights(scores, whole.as_flattened(), max, &mut sums);
-        }
-        if last_scores.len() == 8 {
-            L::exp_eights(last_scores, &padded, max, &mut sums);
-        }
-    }
-    (join(sums.lanes), sums.amax >> 1)
-}
-
-/// `out = sum(c[i] * values[i]) * d` for a head of eight.
-///
-/// # Safety
-///
-/// The instructions of `L` are there, and there are as many rows of eight values as `c` has elements.
-unsafe fn weighted_sum_of_8<L: Loops>(c: &[i16], values: &[i8], d: f32, out: &mut [f32; HEAD]) {
-    let mut total = [0.0_f32; HEAD];
-    let runs = values.chunks(HEAD * POSITIONS_A_SUM);
-    for (c, values) in c.chunks(POSITIONS_A_SUM).zip(runs) {
-        // SAFETY: there are as many rows as elements of `c`.
-        let sum = unsafe { L::sum_of_8(c, values) };
-        for (total, sum) in total.iter_mut().zip(sum) {
-            *total += to_f32(sum);
-        }
-    }
-    for (out, total) in out.iter_mut().zip(total) {
-        *out = total * d;
-    }
+    Some(())
 }

@@ -60,6 +60,8 @@ mod tests;
 #[cfg(target_arch = "x86_64")]
 mod x86;
 
-pub use attention::{AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries, ints_len, scores_len};
+pub use attention::{
+    AttentionScratch, MAX_HEAD_DIM_Q8, Q8Rows, Queries, ints_len, scores_len, scores_len_q8,
+};
 pub use backend::Backend;
 pub use self_test::{SelfTestError, self_test};

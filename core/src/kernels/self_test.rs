@@ -1,6 +1,6 @@
 //! A back end against the scalar one, on the chip itself and without a heap.
 
-use super::{AttentionScratch, Backend, Q8Rows, Queries, ints_len, scores_len};
+use super::{AttentionScratch, Backend, Q8Rows, Queries, ints_len, scores_len_q8};
 use crate::gguf::GgmlType;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
 
@@ -250,8 +250,8 @@ impl SelfTest {
         };
         let run = |backend: Backend| {
             let mut out = [0.0; 2 * HEAD];
-            let mut scores = [0.0; scores_len(POSITIONS)];
-            let mut ints = [0; ints_len(POSITIONS, HEAD)];
+            let mut scores = [0.0; scores_len_q8(POSITIONS)];
+            let mut ints = [0; ints_len(HEAD)];
             let scratch = AttentionScratch {
                 scores: &mut scores,
                 ints: &mut ints,

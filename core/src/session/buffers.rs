@@ -2,7 +2,7 @@
 
 use core::ops::Range;
 
-use crate::kernels::{ints_len, scores_len};
+use crate::kernels::{ints_len, scores_len, scores_len_q8};
 use crate::kv_cache::{KvBuffers, KvLayout, KvType};
 use crate::model::{Hyperparameters, Model};
 use crate::quant::{ActivationKind, Q8Act, Q8KAct, activation_kind};
@@ -45,7 +45,7 @@ pub struct Plan {
     pub q8: usize,
     /// Blocks of 256 quantized activations.
     pub q8k: usize,
-    /// `i16`: attention over int8 rows.
+    /// `i16`: queries over int8 rows.
     pub ints: usize,
     /// `u64`: steps of the rotation.
     pub steps: usize,
@@ -68,7 +68,7 @@ pub(super) struct Parts {
     input: usize,
     /// Queries, keys and values; or gate and up; or what is added to the residual stream.
     middle: usize,
-    /// A score for each position.
+    /// A score for each position, of two heads for int8 rows.
     scores: usize,
     /// (cosine, sine) pairs of each token.
     rotation: usize,
@@ -93,7 +93,10 @@ impl Parts {
             x: batch * hp.n_embd,
             input: batch * max(hp.n_embd, hp.q_dim()),
             middle: batch * max(max(qkv, 2 * hp.n_ff), hp.n_embd),
-            scores: scores_len(options.window),
+            scores: match options.kv {
+                KvType::Q8 | KvType::Q8Row => scores_len_q8(options.window),
+                KvType::F32 | KvType::F16 => scores_len(options.window),
+            },
             rotation: batch * hp.rope_dim,
             logits: hp.n_vocab,
         }
@@ -132,7 +135,7 @@ impl Plan {
         let widest = max(max(hp.n_embd, hp.n_ff), hp.q_dim());
         let layout = KvLayout::new(hp, options.kv, options.window);
         let ints = match options.kv {
-            KvType::Q8 | KvType::Q8Row => ints_len(options.window, hp.head_dim),
+            KvType::Q8 | KvType::Q8Row => ints_len(hp.head_dim),
             KvType::F32 | KvType::F16 => 0,
         };
         let parts = Parts::new(hp, options);

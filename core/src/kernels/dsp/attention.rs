@@ -1,267 +1,404 @@
-//! The loops of attention over int8 rows: 74 instructions for a query head and a position.
+//! The loops of attention over int8 rows: 42 instructions for a query head and a position.
 
 use core::arch::asm;
 
-use crate::kernels::attention::Q8Rows;
-use crate::kernels::cortex_m_attention::{HEAD, Loops, Sums};
-use crate::kernels::math::{EXP_CUT, EXP2_POLYNOMIAL, ONE, ROUNDER};
+use crate::kernels::attention::EXP2_FIXED;
+use crate::kernels::cortex_m_attention::{HEAD, Loops};
+use crate::kernels::math::ROUNDER;
 
-/// The loops.
+/// The loops, which take two positions at a time. An odd last one is taken twice, or with nothing.
 pub(in crate::kernels) struct Dsp;
 
 impl Loops for Dsp {
-    /// 23 instructions a position.
-    unsafe fn scores_of_8(q16: &[i16; HEAD], keys: Q8Rows<'_>, dq: f32, scores: &mut [f32]) -> f32 {
-        let pair = |low: usize, high: usize| {
-            u32::from(q16[low].cast_unsigned()) | u32::from(q16[high].cast_unsigned()) << 16
-        };
-        let max: u32;
-        // SAFETY: a round reads a row of eight bytes and a scale and writes a score, and there are as
-        // many rounds as scores. LDR and LDRH take any address; scores are aligned, as VSTM needs it.
-        unsafe {
-            asm!(
-                "vmov s0, r10",
-                "vmov s1, r11",
-                "2:",
-                "ldr r11, [r0], #8",
-                "ldr r12, [r0, #-4]",
-                "ldrh lr, [r1], #2",
-                "vmov s2, lr",
-                "sxtb16 lr, r11",
-                "smuad r10, lr, r2",
-                "sxtb16 r11, r11, ror #8",
-                "smlad r10, r11, r3, r10",
-                "sxtb16 lr, r12",
-                "smlad r10, lr, r4, r10",
-                "sxtb16 r12, r12, ror #8",
-                "smlad r10, r12, r5, r10",
-                "vcvtb.f32.f16 s2, s2",
-                "vmov s3, r10",
-                "vcvt.f32.s32 s3, s3",
-                "vmul.f32 s2, s0, s2",
-                "vmul.f32 s3, s3, s2",
-                "vcmp.f32 s3, s1",
-                "vmrs apsr_nzcv, fpscr",
-                // Seldom: a score is larger than all before it. Not so NaN.
-                "bgt 4f",
-                "3:",
-                "vstmia r9!, {{s3}}",
-                "subs r8, r8, #1",
-                "bne 2b",
-                "b 5f",
-                "4:",
-                "vmov.f32 s1, s3",
-                "b 3b",
-                "5:",
-                "vmov r11, s1",
-                inout("r0") keys.qs.as_ptr() => _,
-                inout("r1") keys.scales.as_ptr() => _,
-                in("r2") pair(0, 2), in("r3") pair(1, 3), in("r4") pair(4, 6), in("r5") pair(5, 7),
-                inout("r8") scores.len() => _,
-                inout("r9") scores.as_mut_ptr() => _,
-                inout("r10") dq.to_bits() => _,
-                inout("r11") f32::NEG_INFINITY.to_bits() => max,
-                out("r12") _, out("lr") _,
-                out("s0") _, out("s1") _, out("s2") _, out("s3") _,
-                options(nostack),
-            );
-        }
-        f32::from_bits(max)
-    }
-
-    /// 31 instructions a score.
-    unsafe fn exp_eights(scores: &mut [f32], scales: &[u16], max: f32, sums: &mut Sums) {
-        let [c1, c2, c3, c4, c5] = EXP2_POLYNOMIAL;
-        let log2_e = core::f32::consts::LOG2_E;
-        let constants = [c1, c2, c3, c4, c5, 1.0, log2_e, ROUNDER, max, EXP_CUT, 0.0];
-        // SAFETY: a round reads eight scores and eight scales and writes eight numbers in place of the
-        // scores, and there are as many rounds as eights. Scores are aligned, as VLDR and VSTM need it,
-        // LDRH takes any address; `constants` and the lanes have eleven and eight numbers.
-        unsafe {
-            asm!(
-                "vldmia r10, {{s16-s26}}",
-                "vldmia r11, {{s8-s15}}",
-                "ldr r5, [r11, #32]",
-                "2:",
-                ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
-                "vldr s0, [r0]",
-                "ldrh r8, [r1], #2",
-                "vsub.f32 s0, s0, s24",
-                "vmov s5, r8",
-                "vmul.f32 s2, s0, s22",
-                "vcvtb.f32.f16 s5, s5",
-                "vadd.f32 s1, s2, s23",
-                "vsub.f32 s3, s1, s23",
-                "vsub.f32 s2, s2, s3",
-                "vmul.f32 s3, s2, s20",
-                "vadd.f32 s3, s3, s19",
-                "vmul.f32 s3, s2, s3",
-                "vadd.f32 s3, s3, s18",
-                "vmul.f32 s3, s2, s3",
-                "vadd.f32 s3, s3, s17",
-                "vmul.f32 s3, s2, s3",
-                "vadd.f32 s3, s3, s16",
-                "vmul.f32 s3, s2, s3",
-                "vadd.f32 s3, s3, s21",
-                "vmov r8, r9, s0, s1",
-                "add r9, r3, r9, lsl #23",
-                "vmov s1, r9",
-                "cmp r8, r4",
-                "vmul.f32 s3, s3, s1",
-                // Seldom: below the cut, or NaN with a sign.
-                "bhi 1\\lane\\()f",
-                "2\\lane\\():",
-                "vadd.f32 s\\lane, s\\lane, s3",
-                "vmul.f32 s3, s3, s5",
-                "vmov r8, s3",
-                "cmp r5, r8, lsl #1",
-                // Seldom: larger than all before it.
-                "blo 3\\lane\\()f",
-                "4\\lane\\():",
-                "vstmia r0!, {{s3}}",
-                ".endr",
-                "subs r2, r2, #1",
-                "bne 2b",
-                "b 3f",
-                ".irp lane, 8, 9, 10, 11, 12, 13, 14, 15",
-                "1\\lane\\():",
-                "vcmp.f32 s0, s25",
-                "vmrs apsr_nzcv, fpscr",
-                "it lt",
-                "vmovlt.f32 s3, s26",
-                "b 2\\lane\\()b",
-                "3\\lane\\():",
-                "lsl r5, r8, #1",
-                "b 4\\lane\\()b",
-                ".endr",
-                "3:",
-                "vstmia r11, {{s8-s15}}",
-                "str r5, [r11, #32]",
-                inout("r0") scores.as_mut_ptr() => _,
-                inout("r1") scales.as_ptr() => _,
-                inout("r2") scores.len() / 8 => _,
-                in("r3") ONE,
-                in("r4") EXP_CUT.to_bits(),
-                out("r5") _, out("r8") _, out("r9") _,
-                in("r10") constants.as_ptr(),
-                in("r11") sums,
-                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
-                out("s8") _, out("s9") _, out("s10") _, out("s11") _, out("s12") _, out("s13") _, out("s14") _, out("s15") _, out("s16") _, out("s17") _, out("s18") _, out("s19") _, out("s20") _, out("s21") _, out("s22") _, out("s23") _, out("s24") _, out("s25") _, out("s26") _,
-                options(nostack),
-            );
-        }
-    }
-
-    /// 4.25 instructions a number.
-    unsafe fn round(x: &[f32], reciprocal: f32, out: &mut [i16]) {
-        // SAFETY: a round reads eight numbers and writes eight, and there are as many rounds as eights.
-        // Numbers are aligned, as VLDM needs it, STR takes any address. The lower half of 1.5 · 2^23 + n
-        // is n.
-        unsafe {
-            asm!(
-                "vmov s8, r3",
-                "vmov s9, r4",
-                "2:",
-                "vldmia r0!, {{s0-s7}}",
-                ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
-                "vmul.f32 s\\at, s\\at, s8",
-                ".endr",
-                ".irp at, 0, 1, 2, 3, 4, 5, 6, 7",
-                "vadd.f32 s\\at, s\\at, s9",
-                ".endr",
-                "vmov r3, r4, s0, s1",
-                "vmov r5, r8, s2, s3",
-                "pkhbt r3, r3, r4, lsl #16",
-                "pkhbt r5, r5, r8, lsl #16",
-                "str r3, [r1], #4",
-                "str r5, [r1], #4",
-                "vmov r3, r4, s4, s5",
-                "vmov r5, r8, s6, s7",
-                "pkhbt r3, r3, r4, lsl #16",
-                "pkhbt r5, r5, r8, lsl #16",
-                "str r3, [r1], #4",
-                "str r5, [r1], #4",
-                "subs r2, r2, #1",
-                "bne 2b",
-                inout("r0") x.as_ptr() => _,
-                inout("r1") out.as_mut_ptr() => _,
-                inout("r2") out.len() / 8 => _,
-                inout("r3") reciprocal.to_bits() => _,
-                inout("r4") ROUNDER.to_bits() => _,
-                out("r5") _, out("r8") _,
-                out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _,
-                out("s5") _, out("s6") _, out("s7") _, out("s8") _, out("s9") _,
-                options(nostack),
-            );
-        }
-    }
-
-    /// 15.5 instructions a position.
-    unsafe fn sum_of_8(c: &[i16], values: &[i8]) -> [i32; HEAD] {
-        let mut sum = [0; HEAD];
-        if c.len() > 1 {
-            // SAFETY: there are as many rows as elements of `c`.
-            sum = unsafe { sum_pairs(c, values) };
-        }
-        let (rows, _) = values.as_chunks::<HEAD>();
-        if let (1, Some(row), Some(&c)) = (c.len() % 2, rows.last(), c.last()) {
-            for (sum, &v) in sum.iter_mut().zip(row) {
-                *sum += i32::from(c) * i32::from(v);
+    /// 2 instructions a scale.
+    unsafe fn largest_scale(scales: &[u16]) -> u16 {
+        let (fours, rest) = scales.as_chunks::<4>();
+        let mut both = 0_u32;
+        if !fours.is_empty() {
+            // SAFETY: a round reads four scales, by words, which LDR takes from any address, and
+            // there are as many rounds as fours.
+            unsafe {
+                asm!(
+                    "2:",
+                    "ldr r3, [r0], #8",
+                    "ldr r4, [r0, #-4]",
+                    "usub16 r5, r3, r2",
+                    "sel r2, r3, r2",
+                    "usub16 r5, r4, r2",
+                    "sel r2, r4, r2",
+                    "subs r1, r1, #1",
+                    "bne 2b",
+                    inout("r0") fours.as_ptr() => _,
+                    inout("r1") fours.len() => _,
+                    inout("r2") both,
+                    out("r3") _, out("r4") _, out("r5") _,
+                    options(readonly, nostack),
+                );
             }
         }
-        sum
+        #[allow(clippy::cast_possible_truncation)] // Two halves.
+        let [low, high] = [both as u16, (both >> 16) as u16];
+        rest.iter().copied().fold(low.max(high), u16::max)
+    }
+
+    /// 8.25 instructions a product.
+    unsafe fn products_of_8(q16: &[i16; 2 * HEAD], keys: &[i8], products: &mut [[i32; 2]]) {
+        let (pairs, last) = products.as_chunks_mut::<2>();
+        // SAFETY: there are as many rows as places.
+        unsafe {
+            if !pairs.is_empty() {
+                products_of_pairs(q16, keys.as_ptr(), pairs);
+            }
+            if let ([last], [.., row]) = (last, keys.as_chunks::<HEAD>().0) {
+                let mut both = [[[0; 2]; 2]];
+                let rows = [*row; 2];
+                products_of_pairs(q16, rows.as_flattened().as_ptr(), &mut both);
+                [[*last, _]] = both;
+            }
+        }
+    }
+
+    /// 8 instructions a score.
+    unsafe fn scores(products: &mut [[i32; 2]], scales: &[u16], k: [f32; 2]) -> [i32; 2] {
+        let mut most = 0x8000_8000;
+        let (pairs, last) = products.as_chunks_mut::<2>();
+        // SAFETY: there are as many scales as products.
+        unsafe {
+            if !pairs.is_empty() {
+                most = scores_of_pairs(pairs, scales.as_ptr(), k, most);
+            }
+            if let ([last], [.., scale]) = (last, scales) {
+                let mut both = [[*last; 2]];
+                let scales = [*scale; 2];
+                most = scores_of_pairs(&mut both, scales.as_ptr(), k, most);
+                [[*last, _]] = both;
+            }
+        }
+        let most = most.cast_signed();
+        [(most << 16) >> 16, most >> 16]
+    }
+
+    /// 14.25 instructions a score.
+    unsafe fn weigh(
+        scores: &mut [[i32; 2]],
+        scales: &[u16],
+        reciprocal: f32,
+        most: [i32; 2],
+    ) -> [u32; 2] {
+        let mut sums = [0; 2];
+        let (scale_pairs, last) = scales.as_chunks::<2>();
+        let (pairs, rest) = scores
+            .as_chunks_mut::<2>()
+            .0
+            .split_at_mut(scale_pairs.len());
+        // SAFETY: there are as many pairs of both, and if a scale is left so is a pair of scores.
+        unsafe {
+            if !pairs.is_empty() {
+                weigh_pairs(pairs, scale_pairs.as_ptr(), reciprocal, most, &mut sums);
+            }
+            if let ([scale], [pair, ..]) = (last, rest) {
+                let scales = [[*scale, 0]];
+                let pairs = core::slice::from_mut(pair);
+                weigh_pairs(pairs, scales.as_ptr(), reciprocal, most, &mut sums);
+            }
+        }
+        sums
+    }
+
+    /// The first two words of a pair of positions are the weights of the first and the second
+    /// head, for both positions.
+    fn weight(weights: &[[i32; 2]], position: usize, head: usize) -> i16 {
+        let both = weights.get(position & !1).map_or(0, |both| both[head & 1]);
+        #[allow(clippy::cast_possible_truncation)] // The half that is meant.
+        {
+            (both >> (16 * (position & 1))) as i16
+        }
+    }
+
+    /// 11 instructions a weight.
+    unsafe fn sums_of_8(weights: &[[i32; 2]], values: &[i8]) -> [[i32; HEAD]; 2] {
+        let mut sums = [[0; HEAD]; 2];
+        let (pairs, last) = values.as_chunks::<{ 2 * HEAD }>();
+        let (weights, _) = weights.as_chunks::<2>();
+        for half in [0, 4] {
+            // SAFETY: there are as many pairs of weights as of rows, and one for a row that is left;
+            // the halves of a row begin with its first and its fifth byte.
+            unsafe {
+                if !pairs.is_empty() {
+                    let values = pairs.as_ptr().cast::<i8>().add(half);
+                    sum_pairs(weights.as_ptr(), values, pairs.len(), half, &mut sums);
+                }
+                if let (Some(weights), Ok(row)) =
+                    (weights.get(pairs.len()), <&[i8; HEAD]>::try_from(last))
+                {
+                    let rows = [*row, [0; HEAD]];
+                    let values = rows.as_flattened().as_ptr().add(half);
+                    sum_pairs(weights, values, 1, half, &mut sums);
+                }
+            }
+        }
+        sums
     }
 }
 
-/// `sum(c[i] * values[i])` over pairs of rows; a last row alone is left out.
+/// Products of two queries with pairs of keys.
 ///
 /// # Safety
 ///
-/// The DSP instructions are there, `c` has two elements or more, at most 512, and
-/// there are as many rows of eight values.
-unsafe fn sum_pairs(c: &[i16], values: &[i8]) -> [i32; HEAD] {
-    let mut sum = [0; HEAD];
-    // SAFETY: a round reads two elements of `c` and two rows of eight bytes, and there are half as
-    // many rounds as elements. LDR takes any address. r6 and r7 are given back as they were found,
-    // and the stack is balanced.
+/// The DSP instructions are there; `keys` has a pair of rows of eight for each of `products`, of
+/// which there is at least one.
+unsafe fn products_of_pairs(
+    q16: &[i16; 2 * HEAD],
+    keys: *const i8,
+    products: &mut [[[i32; 2]; 2]],
+) {
+    let pair = |low: usize, high: usize| {
+        u32::from(q16[low].cast_unsigned()) | u32::from(q16[high].cast_unsigned()) << 16
+    };
+    // SAFETY: a round reads two rows of eight bytes and writes four words, and the rounds end behind
+    // the last row. LDR takes any address, words that are written are aligned, as STRD needs it. r6
+    // and r7 are given back as they were found, and the stack is balanced.
     unsafe {
         asm!(
             "push {{r6, r7}}",
+            "vmov s0, r12",
             "2:",
-            "ldr r7, [r1], #4",
-            ".irp half, b, t",
-            "ldr lr, [r0], #8",
-            "sxtb16 r6, lr",
-            "smlab\\half r3, r6, r7, r3",
-            "smlat\\half r5, r6, r7, r5",
-            "sxtb16 r6, lr, ror #8",
-            "ldr lr, [r0, #-4]",
-            "smlab\\half r4, r6, r7, r4",
-            "smlat\\half r8, r6, r7, r8",
-            "sxtb16 r6, lr",
-            "smlab\\half r9, r6, r7, r9",
-            "smlat\\half r11, r6, r7, r11",
-            "sxtb16 r6, lr, ror #8",
-            "smlab\\half r10, r6, r7, r10",
-            "smlat\\half r12, r6, r7, r12",
+            ".rept 2",
+            "ldr r6, [r0], #8",
+            "sxtb16 r7, r6",
+            "smuad r12, r7, r2",
+            "smuad lr, r7, r8",
+            "sxtb16 r6, r6, ror #8",
+            "smlad r12, r6, r3, r12",
+            "smlad lr, r6, r9, lr",
+            "ldr r6, [r0, #-4]",
+            "sxtb16 r7, r6",
+            "smlad r12, r7, r4, r12",
+            "smlad lr, r7, r10, lr",
+            "sxtb16 r6, r6, ror #8",
+            "smlad r12, r6, r5, r12",
+            "smlad lr, r6, r11, lr",
+            "strd r12, lr, [r1], #8",
             ".endr",
-            "subs r2, r2, #1",
+            "vmov r6, s0",
+            "cmp r0, r6",
             "bne 2b",
             "pop {{r6, r7}}",
-            inout("r0") values.as_ptr() => _,
-            inout("r1") c.as_ptr() => _,
-            inout("r2") c.len() / 2 => _,
-            inout("r3") 0 => sum[0],
-            inout("r4") 0 => sum[1],
-            inout("r5") 0 => sum[2],
-            inout("r8") 0 => sum[3],
-            inout("r9") 0 => sum[4],
-            inout("r10") 0 => sum[5],
-            inout("r11") 0 => sum[6],
-            inout("r12") 0 => sum[7],
+            inout("r0") keys => _,
+            inout("r1") products.as_mut_ptr() => _,
+            in("r2") pair(0, 2), in("r3") pair(1, 3), in("r4") pair(4, 6), in("r5") pair(5, 7),
+            in("r8") pair(8, 10), in("r9") pair(9, 11), in("r10") pair(12, 14), in("r11") pair(13, 15),
+            inout("r12") keys.wrapping_add(2 * HEAD * products.len()) => _,
             out("lr") _,
+            out("s0") _,
+        );
+    }
+}
+
+/// Products become scores. `most` has the integer parts of the largest in its halves; the answer
+/// are those with these scores.
+///
+/// # Safety
+///
+/// The DSP instructions and the FPU are there; there are as many pairs of scales as of products, at
+/// least one.
+unsafe fn scores_of_pairs(
+    products: &mut [[[i32; 2]; 2]],
+    scales: *const u16,
+    k: [f32; 2],
+    mut most: u32,
+) -> u32 {
+    // SAFETY: a round reads two scales, as a word, which LDR takes from any address, and four words,
+    // which are aligned, as VLDM and VSTM need it, and writes these. There are as many rounds as
+    // pairs.
+    unsafe {
+        asm!(
+            "vmov s0, s1, r3, r4",
+            "2:",
+            "ldr r3, [r1], #4",
+            "vldmia r0, {{s4-s7}}",
+            "vmov s2, r3",
+            "vcvtt.f32.f16 s3, s2",
+            "vcvtb.f32.f16 s2, s2",
+            "vcvt.f32.s32 s4, s4",
+            "vcvt.f32.s32 s5, s5",
+            "vcvt.f32.s32 s6, s6",
+            "vcvt.f32.s32 s7, s7",
+            "vmul.f32 s8, s0, s2",
+            "vmul.f32 s9, s1, s2",
+            "vmul.f32 s10, s0, s3",
+            "vmul.f32 s11, s1, s3",
+            "vmul.f32 s4, s4, s8",
+            "vmul.f32 s5, s5, s9",
+            "vmul.f32 s6, s6, s10",
+            "vmul.f32 s7, s7, s11",
+            "vcvt.s32.f32 s4, s4",
+            "vcvt.s32.f32 s5, s5",
+            "vcvt.s32.f32 s6, s6",
+            "vcvt.s32.f32 s7, s7",
+            "vmov r3, r4, s4, s5",
+            "vmov r8, r9, s6, s7",
+            "vstmia r0!, {{s4-s7}}",
+            // The upper halves of both heads, and of each the larger.
+            "pkhtb r4, r4, r3, asr #16",
+            "pkhtb r9, r9, r8, asr #16",
+            "ssub16 r3, r4, r5",
+            "sel r5, r4, r5",
+            "ssub16 r3, r9, r5",
+            "sel r5, r9, r5",
+            "subs r2, r2, #1",
+            "bne 2b",
+            inout("r0") products.as_mut_ptr() => _,
+            inout("r1") scales => _,
+            inout("r2") products.len() => _,
+            inout("r3") k[0].to_bits() => _,
+            inout("r4") k[1].to_bits() => _,
+            inout("r5") most,
+            out("r8") _, out("r9") _,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _, out("s5") _,
+            out("s6") _, out("s7") _, out("s8") _, out("s9") _, out("s10") _, out("s11") _,
+            options(nostack),
+        );
+    }
+    most
+}
+
+/// Scores become weights times the scales of the values: of each four words the first two, for the
+/// first and the second head, have the weights of two positions. Adds the weights to `sums`.
+///
+/// # Safety
+///
+/// The DSP instructions and the FPU are there; there are as many pairs of scales as of scores, at
+/// least one.
+unsafe fn weigh_pairs(
+    scores: &mut [[[i32; 2]; 2]],
+    scales: *const [u16; 2],
+    reciprocal: f32,
+    most: [i32; 2],
+    sums: &mut [u32; 2],
+) {
+    let [c1, c2, c3] = EXP2_FIXED.map(i32::from);
+    // A shift is the integer part of this less the score.
+    let [from_0, from_1] = most.map(|most| (most << 16) + 0x1_7fff);
+    let constants = [reciprocal, ROUNDER];
+    // SAFETY: a round reads two scales, as a word, which LDR takes from any address, and four words,
+    // of which it writes two, and the rounds end behind the last. `constants` has two numbers. r6 and
+    // r7 are given back as they were found, and the stack is balanced. The lower half of
+    // 1.5 · 2^23 + n is n.
+    unsafe {
+        asm!(
+            "push {{r6, r7}}",
+            "vldmia r12, {{s0, s1}}",
+            "vmov s2, lr",
+            "2:",
+            // The scales as integers, in the halves of lr.
+            "ldr r6, [r1], #4",
+            "vmov s3, r6",
+            "vcvtt.f32.f16 s4, s3",
+            "vcvtb.f32.f16 s3, s3",
+            "vmul.f32 s3, s3, s0",
+            "vmul.f32 s4, s4, s0",
+            "vadd.f32 s3, s3, s1",
+            "vadd.f32 s4, s4, s1",
+            "vmov r6, r7, s3, s4",
+            "pkhbt lr, r6, r7, lsl #16",
+            "ldr r6, [r0], #16",
+            ".macro weigh most, sum, to, half",
+            "smlawb r7, r2, r6, r3",
+            "smlawb r7, r7, r6, r4",
+            "smlawb r7, r7, r6, r5",
+            "qsub r6, \\most, r6",
+            "usat r6, #8, r6, asr #16",
+            "lsr r7, r7, r6",
+            "add \\sum, \\sum, r7",
+            "smlab\\half \\to, r7, lr, r5",
+            "smlab\\half \\to, r7, lr, \\to",
+            ".endm",
+            "weigh r8, r10, r12, b",
+            "ldr r6, [r0, #-8]",
+            "weigh r8, r10, r6, t",
+            "pkhtb r7, r6, r12, asr #16",
+            "ldr r6, [r0, #-12]",
+            "str r7, [r0, #-16]",
+            "weigh r9, r11, r12, b",
+            "ldr r6, [r0, #-4]",
+            "weigh r9, r11, r6, t",
+            ".purgem weigh",
+            "pkhtb r7, r6, r12, asr #16",
+            "vmov r6, s2",
+            "str r7, [r0, #-12]",
+            "cmp r0, r6",
+            "bne 2b",
+            "pop {{r6, r7}}",
+            inout("r0") scores.as_mut_ptr() => _,
+            inout("r1") scales => _,
+            in("r2") c3, in("r3") c2, in("r4") c1, in("r5") 0x8000,
+            in("r8") from_0, in("r9") from_1,
+            inout("r10") sums[0], inout("r11") sums[1],
+            inout("r12") constants.as_ptr() => _,
+            inout("lr") scores.as_mut_ptr_range().end => _,
+            out("s0") _, out("s1") _, out("s2") _, out("s3") _, out("s4") _,
+        );
+    }
+}
+
+/// Adds to `sums[..][half..half + 4]` the products of pairs of weights with four bytes of pairs of
+/// rows.
+///
+/// # Safety
+///
+/// The DSP instructions are there; `weights` and `values` have `pairs` pairs, at least one, and a
+/// row has eight bytes, of which four begin where `values` points to. `half` is 0 or 4.
+unsafe fn sum_pairs(
+    weights: *const [[i32; 2]; 2],
+    values: *const i8,
+    pairs: usize,
+    half: usize,
+    sums: &mut [[i32; HEAD]; 2],
+) {
+    let [first, second] = sums;
+    let (first, second) = (&mut first[half..half + 4], &mut second[half..half + 4]);
+    // SAFETY: a round reads four bytes of two rows, which LDR takes from any address, and two words
+    // of weights, which are aligned, as LDRD needs it, and the rounds end behind the last row. r6 and
+    // r7 are given back as they were found, and the stack is balanced.
+    unsafe {
+        asm!(
+            "push {{r6, r7}}",
+            "vmov s0, r12",
+            "2:",
+            "ldr r6, [r0], #16",
+            "ldr r7, [r0, #-8]",
+            // Bytes of both rows: 2, 3, 2, 3 and 0, 1, 0, 1.
+            "pkhtb r12, r7, r6, asr #16",
+            "vmov s1, r12",
+            "pkhbt r6, r6, r7, lsl #16",
+            "ldrd r12, lr, [r1], #16",
+            "sxtb16 r7, r6",
+            "smlad r2, r7, r12, r2",
+            "smlad r8, r7, lr, r8",
+            "sxtb16 r7, r6, ror #8",
+            "smlad r3, r7, r12, r3",
+            "smlad r9, r7, lr, r9",
+            "vmov r6, s1",
+            "sxtb16 r7, r6",
+            "smlad r4, r7, r12, r4",
+            "smlad r10, r7, lr, r10",
+            "sxtb16 r7, r6, ror #8",
+            "smlad r5, r7, r12, r5",
+            "smlad r11, r7, lr, r11",
+            "vmov r6, s0",
+            "cmp r0, r6",
+            "bne 2b",
+            "pop {{r6, r7}}",
+            inout("r0") values => _,
+            inout("r1") weights => _,
+            inout("r2") first[0], inout("r3") first[1], inout("r4") first[2], inout("r5") first[3],
+            inout("r8") second[0], inout("r9") second[1], inout("r10") second[2],
+            inout("r11") second[3],
+            inout("r12") values.wrapping_add(2 * HEAD * pairs) => _,
+            out("lr") _,
+            out("s0") _, out("s1") _,
             options(readonly),
         );
     }
-    sum
 }

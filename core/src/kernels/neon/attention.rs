@@ -2,12 +2,11 @@
 
 use core::arch::aarch64::*;
 
-use super::rows::exp;
 use super::{f16_to_f32, f16_to_f32_high, join};
 use crate::kernels::attention::{
-    self, AttentionScratch, POSITIONS_A_SUM, Q8Rows, Queries, padded, scores_len,
+    self, AttentionScratch, EXP2_FIXED, MAX_POSITIONS, POSITIONS_A_SUM, Q8Rows, Queries,
+    ValueScale, as_halves, as_ints, padded, scores_len,
 };
-use crate::kernels::rows;
 
 /// Attention over int8 rows.
 pub(in crate::kernels) fn attend_q8(
@@ -23,36 +22,69 @@ pub(in crate::kernels) fn attend_q8(
         positions,
         scale,
     } = queries;
-    if !head_dim.is_multiple_of(8) {
+    if !head_dim.is_multiple_of(8) || positions > MAX_POSITIONS {
         attention::attend_q8(queries, keys, values, scratch, out);
         return;
     }
     let AttentionScratch { scores, ints } = scratch;
     let len = scores_len(positions);
-    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let (Some(scores), Some(c16)) = (scores.get_mut(..len), c16.get_mut(..len)) else {
-        return;
-    };
-    let (scores8, _) = scores.as_chunks_mut::<8>();
-    let (c8, _) = c16.as_chunks_mut::<8>();
+    let value_scale = ValueScale::of(largest_scale(values.scales));
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        let dq = attention::quantize_i16(q, q16) * scale;
-        scores_of(q16, keys, dq, scores8);
-        // Minus infinity where there is no position: its exponential is `+0.0`, which adds nothing.
-        for score in scores8.as_flattened_mut().iter_mut().skip(positions) {
-            *score = f32::NEG_INFINITY;
+        let (scores8, weights) = as_ints(scores)
+            .split_at_mut_checked(len)
+            .unwrap_or_default();
+        let (scores8, _) = scores8.as_chunks_mut::<8>();
+        let (c8, _) = as_halves(weights).as_chunks_mut::<8>();
+        let q16 = ints.get_mut(..head_dim).unwrap_or_default();
+        let k = attention::fixed_scale(attention::quantize_i16(q, q16), scale);
+        let Some(value_scale) = value_scale.filter(|_| k.is_finite()) else {
+            out.fill(f32::NAN);
+            continue;
+        };
+        let max = scores_of(q16, keys, k, scores8);
+        if !attention::is_ordinary(max) {
+            let scratch = AttentionScratch {
+                scores: &mut *scores,
+                ints: &mut *ints,
+            };
+            attention::attend_q8(Queries { q, ..queries }, keys, values, scratch, out);
+            continue;
         }
-        let (sums, amax) = exp_times_scales(scores8, values.scales);
-        let dc = round_to_i16(scores8, amax, c8) * (1.0 / rows::join(sums));
+        let sum = weigh(scores8, max, values.scales, value_scale.reciprocal, c8);
         let c16 = c8.as_flattened().get(..positions).unwrap_or_default();
-        weighted_sum(c16, values.qs, dc, out);
+        weighted_sum(c16, values.qs, value_scale.factor(sum), out);
     }
 }
 
+/// The largest scale, compared as bits.
 #[inline(always)]
-fn load(from: &[f32; 8]) -> [float32x4_t; 2] {
+fn largest_scale(scales: &[u16]) -> u16 {
+    let (eights, rest) = scales.as_chunks::<8>();
     // SAFETY: NEON is there, and 8 numbers are.
-    unsafe { [vld1q_f32(from.as_ptr()), vld1q_f32(from[4..].as_ptr())] }
+    let most = unsafe {
+        let mut most = vdupq_n_u16(0);
+        for eight in eights {
+            most = vmaxq_u16(most, vld1q_u16(eight.as_ptr()));
+        }
+        vmaxvq_u16(most)
+    };
+    rest.iter().copied().fold(most, u16::max)
+}
+
+#[inline(always)]
+fn load(from: &[i32; 8]) -> [int32x4_t; 2] {
+    // SAFETY: NEON is there, and 8 numbers are.
+    unsafe { [vld1q_s32(from.as_ptr()), vld1q_s32(from[4..].as_ptr())] }
+}
+
+#[inline(always)]
+fn store_ints(to: &mut [i32; 8], [low, high]: [int32x4_t; 2]) {
+    let (to_low, to_high) = to.split_at_mut(4);
+    // SAFETY: NEON is there, and room for 4 numbers each.
+    unsafe {
+        vst1q_s32(to_low.as_mut_ptr(), low);
+        vst1q_s32(to_high.as_mut_ptr(), high);
+    }
 }
 
 #[inline(always)]
@@ -90,9 +122,10 @@ fn load_i16(from: &[i16; 8]) -> int16x8_t {
     unsafe { vld1q_s16(from.as_ptr()) }
 }
 
-/// Exact integer dot products of the query with the key of each position, times `dq * dk`.
+/// The score of each position, see [`attention::to_fixed`], the lowest where there is none; the
+/// answer is the largest.
 #[inline(always)]
-fn scores_of(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]]) {
+fn scores_of(q16: &[i16], keys: Q8Rows<'_>, k: f32, scores: &mut [[i32; 8]]) -> i32 {
     let head_dim = q16.len();
     let (q, _) = q16.as_chunks::<8>();
     // SAFETY: NEON is there.
@@ -100,130 +133,122 @@ fn scores_of(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]]) {
         vmlal_high_s16(vmull_s16(vget_low_s16(q), vget_low_s16(k)), q, k)
     };
     // SAFETY: NEON is there.
-    let finish = |sums: [int32x4_t; 8], scales: &[u16; 8]| unsafe {
-        let [a, b, c, d, e, f, g, h] = sums;
+    let finish = |sums: [[int32x4_t; 4]; 2], scales: &[u16; 8]| unsafe {
         let [low, high] = load_f16(scales);
-        let low = vmulq_f32(vcvtq_f32_s32(join([a, b, c, d])), vmulq_n_f32(low, dq));
-        let high = vmulq_f32(vcvtq_f32_s32(join([e, f, g, h])), vmulq_n_f32(high, dq));
-        [low, high]
+        let low = vmulq_f32(vcvtq_f32_s32(join(sums[0])), vmulq_n_f32(low, k));
+        let high = vmulq_f32(vcvtq_f32_s32(join(sums[1])), vmulq_n_f32(high, k));
+        [vcvtq_s32_f32(low), vcvtq_s32_f32(high)]
     };
     let (scales, last_scales) = keys.scales.as_chunks::<8>();
+    // SAFETY: NEON is there.
+    let mut most = unsafe { vdupq_n_s32(i32::MIN) };
+    let mut put = |to: &mut [i32; 8], scores: [int32x4_t; 2]| {
+        // SAFETY: NEON is there.
+        most = unsafe { vmaxq_s32(most, vmaxq_s32(scores[0], scores[1])) };
+        store_ints(to, scores);
+    };
+    let (groups, last_group) = scores.split_at_mut(scales.len().min(scores.len()));
+    let mut last = [i32::MIN; 8];
     if let [q] = q {
         // Heads of eight: a key is a register.
         let q = load_i16(q);
         let one = |key: &[i8; 8]| product(q, widen(key));
-        let (eights, last) = keys.qs.as_chunks::<8>().0.as_chunks::<8>();
-        let (groups, last_group) = scores.split_at_mut(eights.len().min(scores.len()));
-        for ((scores, [a, b, c, d, e, f, g, h]), scales) in
-            groups.iter_mut().zip(eights).zip(scales)
-        {
-            let sums = [
-                one(a),
-                one(b),
-                one(c),
-                one(d),
-                one(e),
-                one(f),
-                one(g),
-                one(h),
-            ];
-            store(scores, finish(sums, scales));
-        }
-        if let [scores] = last_group {
-            let [a, b, c, d, e, f, g, h] = &padded::<[i8; 8], 8>(last);
-            let sums = [
-                one(a),
-                one(b),
-                one(c),
-                one(d),
-                one(e),
-                one(f),
-                one(g),
-                one(h),
-            ];
-            store(scores, finish(sums, &padded(last_scales)));
-        }
-        return;
-    }
-    let last_scales = padded(last_scales);
-    let scales = scales.iter().chain([&last_scales]);
-    let keys = keys.qs.chunks(8 * head_dim);
-    for ((scores, keys), scales) in scores.iter_mut().zip(keys).zip(scales) {
-        // SAFETY: NEON is there.
-        let mut sums = [unsafe { vdupq_n_s32(0) }; 8];
-        for (sums, key) in sums.iter_mut().zip(keys.chunks_exact(head_dim)) {
-            for (q, k) in q.iter().zip(key.as_chunks::<8>().0) {
-                let product = product(load_i16(q), widen(k));
-                // SAFETY: NEON is there.
-                *sums = unsafe { vaddq_s32(*sums, product) };
-            }
-        }
-        store(scores, finish(sums, scales));
-    }
-}
-
-/// Scores become `e^(score - max) * scale`; the answer is the sum of the exponentials, in eight
-/// lanes, and the largest magnitude of what was stored, as bits.
-#[inline(always)]
-fn exp_times_scales(scores: &mut [[f32; 8]], scales: &[u16]) -> ([f32; 8], u32) {
-    // SAFETY: NEON is there.
-    unsafe {
-        let lowest = vdupq_n_f32(f32::NEG_INFINITY);
-        let mut most = [lowest; 2];
-        for group in scores.iter() {
-            let [low, high] = load(group);
-            // FMAXNM passes over a quiet NaN; NaN here comes out of arithmetic and is quiet.
-            most = [vmaxnmq_f32(most[0], low), vmaxnmq_f32(most[1], high)];
-        }
-        let max = vdupq_n_f32(vmaxnmvq_f32(vmaxnmq_f32(most[0], most[1])));
-        let mut sums = [vdupq_n_f32(0.0); 2];
-        let mut amax = vdupq_n_u32(0);
-        let mut weigh = |scores: &mut [f32; 8], scales: &[u16; 8]| {
-            let [low, high] = load(scores);
-            let (low, high) = (exp(vsubq_f32(low, max)), exp(vsubq_f32(high, max)));
-            sums = [vaddq_f32(sums[0], low), vaddq_f32(sums[1], high)];
-            let [scale_low, scale_high] = load_f16(scales);
-            let (low, high) = (vmulq_f32(low, scale_low), vmulq_f32(high, scale_high));
-            let bits = |c: float32x4_t| vreinterpretq_u32_f32(vabsq_f32(c));
-            amax = vmaxq_u32(amax, vmaxq_u32(bits(low), bits(high)));
-            store(scores, [low, high]);
+        let eight = |[a, b, c, d, e, f, g, h]: &[[i8; 8]; 8]| {
+            let low = [one(a), one(b), one(c), one(d)];
+            let high = [one(e), one(f), one(g), one(h)];
+            [low, high]
         };
-        let (scales, last_scales) = scales.as_chunks::<8>();
-        let (groups, last) = scores.split_at_mut(scales.len().min(scores.len()));
-        for (scores, scales) in groups.iter_mut().zip(scales) {
-            weigh(scores, scales);
+        let (eights, last_keys) = keys.qs.as_chunks::<8>().0.as_chunks::<8>();
+        for ((scores, keys), scales) in groups.iter_mut().zip(eights).zip(scales) {
+            put(scores, finish(eight(keys), scales));
         }
-        if let [last] = last {
-            weigh(last, &padded(last_scales));
+        if !last_scales.is_empty() {
+            let sums = eight(&padded(last_keys));
+            store_ints(&mut last, finish(sums, &padded(last_scales)));
         }
-        let mut lanes = [0.0; 8];
-        store(&mut lanes, sums);
-        (lanes, vmaxvq_u32(amax))
+    } else {
+        let any = |keys: &[i8]| {
+            // SAFETY: NEON is there.
+            let mut sums = [unsafe { vdupq_n_s32(0) }; 8];
+            for (sums, key) in sums.iter_mut().zip(keys.chunks_exact(head_dim)) {
+                for (q, k) in q.iter().zip(key.as_chunks::<8>().0) {
+                    let product = product(load_i16(q), widen(k));
+                    // SAFETY: NEON is there.
+                    *sums = unsafe { vaddq_s32(*sums, product) };
+                }
+            }
+            let [a, b, c, d, e, f, g, h] = sums;
+            [[a, b, c, d], [e, f, g, h]]
+        };
+        let mut keys = keys.qs.chunks(8 * head_dim);
+        for ((scores, scales), keys) in groups.iter_mut().zip(scales).zip(&mut keys) {
+            put(scores, finish(any(keys), scales));
+        }
+        if let Some(keys) = keys.next() {
+            store_ints(&mut last, finish(any(keys), &padded(last_scales)));
+        }
     }
+    // The lowest score, where there is no position, has no weight.
+    last.iter_mut()
+        .skip(last_scales.len())
+        .for_each(|score| *score = i32::MIN);
+    if let [scores] = last_group {
+        *scores = last;
+        put(scores, load(&last));
+    }
+    // SAFETY: NEON is there.
+    unsafe { vmaxvq_s32(most) }
 }
 
-/// As [`attention::quantize_i16`] for numbers whose largest magnitude is known.
+/// Weights of scores times the scales of values, see [`attention::weigh`]; the answer is the sum of
+/// the weights.
 #[inline(always)]
-fn round_to_i16(x: &[[f32; 8]], amax: u32, out: &mut [[i16; 8]]) -> f32 {
-    let (d, reciprocal) = match attention::scale_i16(amax) {
-        Ok(scales) => scales,
-        Err((d, quant)) => {
-            out.fill([quant; 8]);
-            return d;
-        }
-    };
-    for (x, out) in x.iter().zip(out) {
-        let [low, high] = load(x);
-        // SAFETY: NEON is there, and room for 8 numbers.
-        unsafe {
-            // FCVTNS rounds to nearest even; a product is at most 32768, and that is clamped.
+fn weigh(
+    scores: &[[i32; 8]],
+    max: i32,
+    scales: &[u16],
+    reciprocal: f32,
+    out: &mut [[i16; 8]],
+) -> f32 {
+    // SAFETY: NEON is there; stores have room for eight numbers.
+    unsafe {
+        let origin = vdupq_n_s32(attention::origin(max));
+        let [c1, c2, c3] = EXP2_FIXED.map(|c| vdupq_n_s16(c));
+        let one = vdupq_n_s16(i16::MIN); // 2^15, without a sign.
+        let lowest = vdupq_n_s16(-31);
+        let mut sums = vdupq_n_u32(0);
+        let mut weigh = |scores: &[i32; 8], scales: &[u16; 8], out: &mut [i16; 8]| {
+            let [low, high] = load(scores);
+            let halves = vreinterpretq_s16_s32;
+            let f = vuzp1q_s16(halves(low), halves(high));
+            let (low, high) = (vqsubq_s32(low, origin), vqsubq_s32(high, origin));
+            // Never above 0; what is shifted by 31 is 0.
+            let shift = vmaxq_s16(vuzp2q_s16(halves(low), halves(high)), lowest);
+            // SQDMULH doubles, so that the upper half is to be halved.
+            let p = vsraq_n_s16::<1>(c2, vqdmulhq_s16(c3, f));
+            let p = vsraq_n_s16::<1>(c1, vqdmulhq_s16(p, f));
+            let p = vsraq_n_s16::<1>(one, vqdmulhq_s16(p, f));
+            let p = vshlq_u16(vreinterpretq_u16_s16(p), shift);
+            sums = vpadalq_u16(sums, p);
+            let [low, high] = load_f16(scales);
             let low = vcvtnq_s32_f32(vmulq_n_f32(low, reciprocal));
             let high = vcvtnq_s32_f32(vmulq_n_f32(high, reciprocal));
-            let packed = vqmovn_high_s32(vqmovn_s32(low), high);
-            vst1q_s16(out.as_mut_ptr(), vmaxq_s16(packed, vdupq_n_s16(-32_767)));
+            let scale = vuzp1q_s16(halves(low), halves(high));
+            let c = vqrdmulhq_s16(vreinterpretq_s16_u16(p), scale);
+            vst1q_s16(out.as_mut_ptr(), c);
+        };
+        let (scales, last_scales) = scales.as_chunks::<8>();
+        for ((scores, scales), out) in scores.iter().zip(scales).zip(&mut *out) {
+            weigh(scores, scales, out);
+        }
+        if let (Some(scores), Some(out)) = (scores.get(scales.len()), out.get_mut(scales.len())) {
+            weigh(scores, &padded(last_scales), out);
+        }
+        #[allow(clippy::cast_precision_loss)] // Rounds to nearest even.
+        {
+            vaddlvq_u32(sums) as f32
         }
     }
-    d
 }
 
 /// `out = sum(c[i] * values[i]) * d`.

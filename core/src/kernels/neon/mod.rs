@@ -9,7 +9,6 @@ mod dot;
 mod float;
 mod k_types;
 mod quantize;
-mod rows;
 mod types32;
 
 pub(super) use attention::attend_q8;

@@ -5,7 +5,8 @@ use core::arch::x86_64::*;
 
 use super::rows::exp;
 use crate::kernels::attention::{
-    self, AttentionScratch, KvNumber, POSITIONS_A_SUM, Q8Rows, Queries, padded, scores_len,
+    self, AttentionScratch, EXP2_FIXED, KvNumber, MAX_POSITIONS, POSITIONS_A_SUM, Q8Rows, Queries,
+    ValueScale, as_halves, as_ints, largest_scale, padded, scores_len,
 };
 use crate::kernels::math::ROUNDER;
 use crate::kernels::rows::join;
@@ -286,30 +287,44 @@ pub(in crate::kernels) fn attend_q8(
         positions,
         scale,
     } = queries;
-    if !head_dim.is_multiple_of(8) {
+    if !head_dim.is_multiple_of(8) || positions > MAX_POSITIONS {
         attention::attend_q8(queries, keys, values, scratch, out);
         return;
     }
     let AttentionScratch { scores, ints } = scratch;
     let len = scores_len(positions);
-    let (q16, c16) = ints.split_at_mut_checked(head_dim).unwrap_or_default();
-    let (Some(scores), Some(c16)) = (scores.get_mut(..len), c16.get_mut(..len)) else {
-        return;
-    };
-    let (scores8, _) = scores.as_chunks_mut::<8>();
-    let (c8, _) = c16.as_chunks_mut::<8>();
+    let value_scale = ValueScale::of(largest_scale(values.scales));
     for (q, out) in q.chunks_exact(head_dim).zip(out.chunks_exact_mut(head_dim)) {
-        let dq = attention::quantize_i16(q, q16) * scale;
-        scores_of_q8(q16, keys, dq, scores8);
-        hide_behind(scores8.as_flattened_mut(), positions);
-        let max = largest(scores8);
-        let (sums, amax) = exp_times_scales(scores8, max, values.scales);
-        let dc = round_to_i16(scores8, amax, c8) * reciprocal_of_sum(sums);
+        let (scores8, weights) = as_ints(scores)
+            .split_at_mut_checked(len)
+            .unwrap_or_default();
+        let (scores8, _) = scores8.as_chunks_mut::<8>();
+        let (c8, _) = as_halves(weights).as_chunks_mut::<8>();
+        let q16 = ints.get_mut(..head_dim).unwrap_or_default();
+        let k = attention::fixed_scale(attention::quantize_i16(q, q16), scale);
+        let Some(value_scale) = value_scale.filter(|_| k.is_finite()) else {
+            out.fill(f32::NAN);
+            continue;
+        };
+        scores_of_q8(q16, keys, k, scores8);
+        let behind = scores8.as_flattened_mut().iter_mut().skip(positions);
+        behind.for_each(|score| *score = i32::MIN); // No weight.
+        let max = largest_int(scores8);
+        if !attention::is_ordinary(max) {
+            let scratch = AttentionScratch {
+                scores: &mut *scores,
+                ints: &mut *ints,
+            };
+            attention::attend_q8(Queries { q, ..queries }, keys, values, scratch, out);
+            continue;
+        }
+        let sum = weigh(scores8, max, values.scales, value_scale, c8);
         let c16 = c8.as_flattened().get(..positions).unwrap_or_default();
+        let d = value_scale.factor(sum);
         if let ([out], []) = out.as_chunks_mut::<8>() {
-            weighted_sum_of_eight(c16, values.qs, dc, out);
+            weighted_sum_of_eight(c16, values.qs, d, out);
         } else {
-            weighted_sum_q8(c16, values.qs, dc, out);
+            weighted_sum_q8(c16, values.qs, d, out);
         }
     }
 }
@@ -345,18 +360,38 @@ fn load_f16(from: &[u16; 8]) -> __m256 {
     _mm256_cvtph_ps(unsafe { _mm_loadu_si128(from.as_ptr().cast()) })
 }
 
-/// Exact integer dot products of the query with the key of each position, times `dq * dk`.
+#[inline]
+#[target_feature(enable = "avx2")]
+fn load_ints(from: &[i32; 8]) -> __m256i {
+    // SAFETY: 8 numbers are there.
+    unsafe { _mm256_loadu_si256(from.as_ptr().cast()) }
+}
+
+#[inline]
+#[target_feature(enable = "avx2")]
+fn store_ints(to: &mut [i32; 8], x: __m256i) {
+    // SAFETY: there is room for 8 numbers.
+    unsafe { _mm256_storeu_si256(to.as_mut_ptr().cast(), x) };
+}
+
+/// The score of each position, see [`attention::to_fixed`].
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]]) {
+fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, k: f32, scores: &mut [[i32; 8]]) {
     let head_dim = q16.len();
-    let dq8 = _mm256_set1_ps(dq);
+    let k8 = _mm256_set1_ps(k);
+    // The largest f32 that is an i32; what is below all of them becomes the lowest i32.
+    let most = _mm256_set1_ps(2_147_483_520.0);
     // Partial sums of eight keys: a b | c d and so on become a c e g | b d f h.
     let score = |[ab, cd, ef, gh]: [__m256i; 4], scales: &[u16; 8]| {
         let mixed = _mm256_hadd_epi32(_mm256_hadd_epi32(ab, cd), _mm256_hadd_epi32(ef, gh));
         let order = _mm256_setr_epi32(0, 4, 1, 5, 2, 6, 3, 7);
         let sums = _mm256_cvtepi32_ps(_mm256_permutevar8x32_epi32(mixed, order));
-        _mm256_mul_ps(sums, _mm256_mul_ps(dq8, load_f16(scales)))
+        let score = _mm256_mul_ps(sums, _mm256_mul_ps(k8, load_f16(scales)));
+        let number = _mm256_cmp_ps::<_CMP_ORD_Q>(score, score); // NaN becomes 0.
+        let above = _mm256_cmp_ps::<_CMP_GT_OQ>(score, most);
+        let int = _mm256_cvttps_epi32(_mm256_and_ps(score, number));
+        _mm256_xor_si256(int, _mm256_castps_si256(above)) // From the lowest to the largest.
     };
     let (scales, last_scales) = keys.scales.as_chunks::<8>();
     let (q, _) = q16.as_chunks::<8>();
@@ -371,10 +406,10 @@ fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]])
         let (keys, last_keys) = keys.qs.as_chunks::<64>();
         let (groups, last) = scores.split_at_mut(keys.len().min(scores.len()));
         for ((scores, keys), scales) in groups.iter_mut().zip(keys).zip(scales) {
-            store(scores, score(eight(keys), scales));
+            store_ints(scores, score(eight(keys), scales));
         }
         if let [last] = last {
-            store(last, score(eight(&padded(last_keys)), &padded(last_scales)));
+            store_ints(last, score(eight(&padded(last_keys)), &padded(last_scales)));
         }
         return;
     }
@@ -390,70 +425,73 @@ fn scores_of_q8(q16: &[i16], keys: Q8Rows<'_>, dq: f32, scores: &mut [[f32; 8]])
         }
         let [a, b, c, d, e, f, g, h] = sums;
         let pair = |low, high| _mm256_set_m128i(high, low);
-        store(
+        store_ints(
             scores,
             score([pair(a, b), pair(c, d), pair(e, f), pair(g, h)], scales),
         );
     }
 }
 
-/// Scores become `e^(score - max) * scale`; the answer is the sum of the exponentials, in lanes, and
-/// the largest magnitude of what was stored, as bits.
+/// Weights of scores times the scales of values, see [`attention::weigh`]; the answer is the sum of
+/// the weights.
 #[inline]
 #[target_feature(enable = "avx2,f16c")]
-fn exp_times_scales(scores: &mut [[f32; 8]], max: __m256, scales: &[u16]) -> (__m256, u32) {
-    let magnitude = _mm256_set1_epi32(0x7fff_ffff);
-    let mut sums = _mm256_setzero_ps();
-    let mut most = _mm256_setzero_si256();
-    let (scales, last_scales) = scales.as_chunks::<8>();
-    let mut weigh = |scores: &mut [f32; 8], scales: &[u16; 8]| {
-        let p = exp(_mm256_sub_ps(load(scores), max));
-        sums = _mm256_add_ps(sums, p);
-        let c = _mm256_mul_ps(p, load_f16(scales));
-        let bits = _mm256_and_si256(_mm256_castps_si256(c), magnitude);
-        most = _mm256_max_epi32(most, bits);
-        store(scores, c);
+fn weigh(
+    scores: &[[i32; 8]],
+    max: i32,
+    scales: &[u16],
+    value_scale: ValueScale,
+    out: &mut [[i16; 8]],
+) -> f32 {
+    let most = _mm256_set1_epi32((max >> 16) + 1);
+    let [c1, c2, c3] = EXP2_FIXED.map(|c| _mm256_set1_epi32(c.into()));
+    let one = _mm256_set1_epi32(1 << 15);
+    let rounding = _mm256_set1_epi32(1 << 14);
+    let reciprocal = _mm256_set1_ps(value_scale.reciprocal);
+    let rounder = _mm256_set1_ps(ROUNDER);
+    let mut sums = _mm256_setzero_si256();
+    let mut weigh = |scores: &[i32; 8], scales: &[u16; 8], out: &mut [i16; 8]| {
+        let score = load_ints(scores);
+        // The nearest integer.
+        let up = _mm256_and_si256(_mm256_srli_epi32::<15>(score), _mm256_set1_epi32(1));
+        let n = _mm256_add_epi32(_mm256_srai_epi32::<16>(score), up);
+        // Upper halves of the factors are 0: only the lower half of a score counts.
+        let cut = |p| _mm256_srai_epi32::<16>(_mm256_madd_epi16(p, score));
+        let p = _mm256_add_epi32(c2, cut(c3));
+        let p = _mm256_add_epi32(c1, cut(p));
+        let p = _mm256_add_epi32(one, cut(p));
+        let p = _mm256_srlv_epi32(p, _mm256_sub_epi32(most, n));
+        sums = _mm256_add_epi32(sums, p);
+        let scale = _mm256_add_ps(_mm256_mul_ps(load_f16(scales), reciprocal), rounder);
+        let scale = _mm256_sub_epi32(_mm256_castps_si256(scale), _mm256_castps_si256(rounder));
+        let c = _mm256_add_epi32(_mm256_madd_epi16(p, scale), rounding);
+        let c = _mm256_srli_epi32::<15>(c);
+        let (low, high) = (_mm256_castsi256_si128(c), _mm256_extracti128_si256::<1>(c));
+        // SAFETY: there is room for 8 numbers.
+        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), _mm_packs_epi32(low, high)) };
     };
-    let (groups, last) = scores.split_at_mut(scales.len().min(scores.len()));
-    for (scores, scales) in groups.iter_mut().zip(scales) {
-        weigh(scores, scales);
+    let (scales, last_scales) = scales.as_chunks::<8>();
+    for ((scores, scales), out) in scores.iter().zip(scales).zip(&mut *out) {
+        weigh(scores, scales, out);
     }
-    if let [last] = last {
-        weigh(last, &padded(last_scales));
+    if let (Some(scores), Some(out)) = (scores.get(scales.len()), out.get_mut(scales.len())) {
+        weigh(scores, &padded(last_scales), out);
     }
-    let four = _mm_max_epi32(
-        _mm256_castsi256_si128(most),
-        _mm256_extracti128_si256::<1>(most),
-    );
-    let two = _mm_max_epi32(four, _mm_shuffle_epi32::<0b01_00_11_10>(four));
-    let one = _mm_max_epi32(two, _mm_shuffle_epi32::<0b00_00_00_01>(two));
-    (sums, _mm_cvtsi128_si32(one).cast_unsigned())
+    let mut lanes = [0; 8];
+    store_ints(&mut lanes, sums);
+    let lanes = lanes.map(|lane| u64::from(lane.cast_unsigned()));
+    #[allow(clippy::cast_precision_loss)] // Rounds to nearest even.
+    {
+        lanes.into_iter().sum::<u64>() as f32
+    }
 }
 
-/// As [`attention::quantize_i16`] for numbers whose largest magnitude is known.
+/// The largest score.
 #[inline]
 #[target_feature(enable = "avx2")]
-fn round_to_i16(x: &[[f32; 8]], amax: u32, out: &mut [[i16; 8]]) -> f32 {
-    let (d, reciprocal) = match attention::scale_i16(amax) {
-        Ok(scales) => scales,
-        Err((d, quant)) => {
-            out.fill([quant; 8]);
-            return d;
-        }
-    };
-    let reciprocal = _mm256_set1_ps(reciprocal);
-    let rounder = _mm256_set1_ps(ROUNDER);
-    for (x, out) in x.iter().zip(out) {
-        let rounded = _mm256_add_ps(_mm256_mul_ps(load(x), reciprocal), rounder);
-        let int = _mm256_sub_epi32(_mm256_castps_si256(rounded), _mm256_castps_si256(rounder));
-        let low = _mm256_castsi256_si128(int);
-        let high = _mm256_extracti128_si256::<1>(int);
-        // Saturates to -32768 at the lowest, and that is clamped.
-        let packed = _mm_max_epi16(_mm_packs_epi32(low, high), _mm_set1_epi16(-32_767));
-        // SAFETY: there is room for 8 numbers.
-        unsafe { _mm_storeu_si128(out.as_mut_ptr().cast(), packed) };
-    }
-    d
+fn largest_int(scores: &[[i32; 8]]) -> i32 {
+    let scores = scores.as_flattened().iter().copied();
+    scores.fold(i32::MIN, i32::max)
 }
 
 /// Two weights in each 32 bits.
