@@ -171,6 +171,41 @@ fn a_file_that_may_not_grow_is_taken_away() {
     assert!(left(&smidgen).is_empty());
 }
 
+/// A tensor of 192 MiB, whose blocks are 51 MiB, with 24 MiB for everything but mapped files.
+#[test]
+#[cfg(target_os = "linux")]
+fn memory_is_bounded_by_rows_and_not_by_tensors() {
+    let smidgen = Smidgen::new();
+    let rows = 192 << 8;
+    let mut builder = GgufBuilder::new();
+    builder.set("general.architecture", "llama");
+    let name = "blk.0.ffn_gate.weight";
+    // Zeros, which take no room on most disks.
+    let added = builder.tensor(
+        name,
+        &[1024, rows],
+        GgmlType::F32,
+        vec![0; 4096 * rows as usize],
+    );
+    added.unwrap();
+    let path = smidgen.path("in.gguf");
+    builder.write_file(path, Overwrite::Refuse).unwrap();
+    for threads in ["1", "2"] {
+        let mut command = Command::new("sh");
+        let script = "ulimit -d 24576; exec \"$0\" \"$@\" --force -t ";
+        command
+            .current_dir(smidgen.dir())
+            .arg("-c")
+            .arg(script.to_owned() + threads);
+        let program = smidgen.command().get_program().to_owned();
+        let output = command.arg(program).args(LINE).output().unwrap();
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(0), "{stderr}");
+        let len = fs::metadata(smidgen.path("out.gguf")).unwrap().len();
+        assert!(len > rows * 1024 / 32 * 34);
+    }
+}
+
 /// Needs a mount of its own, and says so where that is not to be had.
 #[test]
 fn a_full_disk_leaves_nothing() {
