@@ -3,6 +3,7 @@
 //! Rows lie head by head: for each layer first keys, then values, for each KV head the rows of all
 //! slots one after the other. The position `p` has the slot `p % window`.
 
+use crate::built_in;
 use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries};
 use crate::model::Hyperparameters;
 use crate::quant::f16_to_f32;
@@ -44,6 +45,12 @@ impl KvType {
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|ty| ty.name() == name)
+    }
+}
+
+impl core::fmt::Display for KvType {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -169,6 +176,11 @@ pub enum KvError {
     Window,
     /// Heads of more than 512 elements cannot be stored as bytes.
     HeadDim,
+    /// The type is not [built in](crate::built_in).
+    NotBuiltIn {
+        /// The type.
+        ty: KvType,
+    },
 }
 
 impl core::fmt::Display for KvError {
@@ -185,6 +197,12 @@ impl core::fmt::Display for KvError {
             Self::HeadDim => write!(
                 f,
                 "heads of more than 512 elements need an f16 or f32 cache"
+            ),
+            Self::NotBuiltIn { ty } => write!(
+                f,
+                "no KV cache of type {ty} is built in: SMIDGEN_KV_TYPES was {} when the program \
+                 was compiled",
+                built_in::KV_TYPES.unwrap_or_default()
             ),
         }
     }
@@ -203,8 +221,11 @@ impl<'b> KvCache<'b> {
     /// A cache in these buffers; what they hold does not matter.
     ///
     /// # Errors
-    /// The buffers do not fit the layout.
+    /// The buffers do not fit the layout, or its type is not [built in](crate::built_in).
     pub fn new(layout: KvLayout, buffers: KvBuffers<'b>) -> Result<Self, KvError> {
+        if !built_in::has_kv_type(layout.ty) {
+            return Err(KvError::NotBuiltIn { ty: layout.ty });
+        }
         let needed = layout
             .elements()
             .filter(|&n| n > 0)
@@ -259,15 +280,15 @@ impl<'b> KvCache<'b> {
                 let start = (layout.first_row(layer, part, head) + slot) * head_dim;
                 let range = start..start + head_dim;
                 match &mut self.buffers {
-                    KvBuffers::F32(elements) => {
+                    KvBuffers::F32(elements) if built_in::KV_F32 => {
                         if let Some(to) = elements.get_mut(range) {
                             to.copy_from_slice(x);
                         }
                     }
-                    KvBuffers::F16(elements) => {
+                    KvBuffers::F16(elements) if built_in::KV_F16 => {
                         backend.to_f16(x, elements.get_mut(range).unwrap_or_default());
                     }
-                    KvBuffers::Q8 { qs, scales } => {
+                    KvBuffers::Q8 { qs, scales } if built_in::KV_BYTES => {
                         let mut scale = whole_row.unwrap_or_else(|| q8_scale(backend, x));
                         let key = scales.get(layout.first_scale(layer, 0, head) + slot);
                         if part == 1 && key.is_some_and(|&key| key >= INFINITE_F16) {
@@ -281,6 +302,8 @@ impl<'b> KvCache<'b> {
                         let out = qs.get_mut(range).unwrap_or_default();
                         backend.quantize_bytes(x, f16_to_f32(scale), out);
                     }
+                    // Not built in: there is no such cache.
+                    _ => {}
                 }
             }
         }
@@ -311,17 +334,17 @@ impl<'b> KvCache<'b> {
             scale: 1.0 / sqrt(head_dim),
         };
         match &self.buffers {
-            KvBuffers::F32(elements) => {
+            KvBuffers::F32(elements) if built_in::KV_F32 => {
                 let keys = elements.get(keys).unwrap_or_default();
                 let values = elements.get(values).unwrap_or_default();
                 backend.attend_f32(queries, keys, values, scratch.scores, out);
             }
-            KvBuffers::F16(elements) => {
+            KvBuffers::F16(elements) if built_in::KV_F16 => {
                 let keys = elements.get(keys).unwrap_or_default();
                 let values = elements.get(values).unwrap_or_default();
                 backend.attend_f16(queries, keys, values, scratch.scores, out);
             }
-            KvBuffers::Q8 { qs, scales } => {
+            KvBuffers::Q8 { qs, scales } if built_in::KV_BYTES => {
                 let rows = |part, range: core::ops::Range<usize>| {
                     let first = layout.first_scale(layer, part, head);
                     Q8Rows {
@@ -332,6 +355,8 @@ impl<'b> KvCache<'b> {
                 let (keys, values) = (rows(0, keys), rows(1, values));
                 backend.attend_q8(queries, keys, values, scratch, out);
             }
+            // Not built in: there is no such cache.
+            _ => {}
         }
     }
 
@@ -357,17 +382,17 @@ impl<'b> KvCache<'b> {
         let run = self.layout.window * self.layout.head_dim;
         let total = self.layout.elements().unwrap_or(0);
         match &self.buffers {
-            KvBuffers::F32(all) => {
+            KvBuffers::F32(all) if built_in::KV_F32 => {
                 for x in used_parts(all, total, run, used).flatten() {
                     put(&x.to_le_bytes());
                 }
             }
-            KvBuffers::F16(all) => {
+            KvBuffers::F16(all) if built_in::KV_F16 => {
                 for x in used_parts(all, total, run, used).flatten() {
                     put(&x.to_le_bytes());
                 }
             }
-            KvBuffers::Q8 { qs, scales } => {
+            KvBuffers::Q8 { qs, scales } if built_in::KV_BYTES => {
                 for x in used_parts(qs, total, run, used).flatten() {
                     put(&x.to_le_bytes());
                 }
@@ -376,6 +401,8 @@ impl<'b> KvCache<'b> {
                     put(&x.to_le_bytes());
                 }
             }
+            // Not built in: there is no such cache.
+            _ => {}
         }
     }
 
@@ -387,17 +414,17 @@ impl<'b> KvCache<'b> {
         let window = self.layout.window;
         let all_scales = self.layout.scales();
         match &mut self.buffers {
-            KvBuffers::F32(all) => {
+            KvBuffers::F32(all) if built_in::KV_F32 => {
                 for x in used_parts_mut(all, total, run, used).flatten() {
                     *x = f32::from_le_bytes(take(&mut bytes));
                 }
             }
-            KvBuffers::F16(all) => {
+            KvBuffers::F16(all) if built_in::KV_F16 => {
                 for x in used_parts_mut(all, total, run, used).flatten() {
                     *x = u16::from_le_bytes(take(&mut bytes));
                 }
             }
-            KvBuffers::Q8 { qs, scales } => {
+            KvBuffers::Q8 { qs, scales } if built_in::KV_BYTES => {
                 for x in used_parts_mut(qs, total, run, used).flatten() {
                     // -128 is no quant: the sums rely on it.
                     *x = i8::from_le_bytes(take(&mut bytes)).max(-127);
@@ -406,6 +433,8 @@ impl<'b> KvCache<'b> {
                     *x = u16::from_le_bytes(take(&mut bytes));
                 }
             }
+            // Not built in: there is no such cache.
+            _ => {}
         }
     }
 }

@@ -3,12 +3,15 @@
 //!
 //! The data flows one way, which is also the order of the modules:
 //! bytes → [`gguf`] (parse and validate once) → model → session → sampler → text.
+//!
+//! On a board, say what to leave out: [`built_in`] has the two variables for it.
 #![no_std]
 #![deny(unsafe_code)]
 
 #[cfg(any(test, feature = "std"))]
 extern crate std;
 
+pub mod built_in;
 mod decimal;
 pub mod gguf;
 pub mod kernels;

@@ -10,6 +10,7 @@ use super::neon;
 use super::scalar;
 #[cfg(target_arch = "x86_64")]
 use super::x86;
+use crate::built_in;
 use crate::gguf::GgmlType;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct};
 
@@ -87,22 +88,24 @@ impl Shape {
 }
 
 /// Form of activations, elements and bytes of a block: as [`GgmlType::geometry`] has it, without
-/// the search.
+/// the search, for types that are built in.
 #[inline(always)]
 fn form(ty: GgmlType) -> Option<(ActivationKind, usize, usize)> {
     Some(match ty {
-        GgmlType::F32 => (ActivationKind::F32, 1, 4),
-        GgmlType::F16 | GgmlType::BF16 => (ActivationKind::F32, 1, 2),
-        GgmlType::Q8_0 => (ActivationKind::Q8, 32, 34),
-        GgmlType::Q4_0 | GgmlType::IQ4_NL => (ActivationKind::Q8, 32, 18),
-        GgmlType::Q4_1 => (ActivationKind::Q8, 32, 20),
-        GgmlType::Q5_0 => (ActivationKind::Q8, 32, 22),
-        GgmlType::Q5_1 => (ActivationKind::Q8, 32, 24),
-        GgmlType::Q2_K => (ActivationKind::Q8K, 256, 84),
-        GgmlType::Q3_K => (ActivationKind::Q8K, 256, 110),
-        GgmlType::Q4_K => (ActivationKind::Q8K, 256, 144),
-        GgmlType::Q5_K => (ActivationKind::Q8K, 256, 176),
-        GgmlType::Q6_K => (ActivationKind::Q8K, 256, 210),
+        GgmlType::F32 if built_in::F32 => (ActivationKind::F32, 1, 4),
+        GgmlType::F16 if built_in::F16 => (ActivationKind::F32, 1, 2),
+        GgmlType::BF16 if built_in::BF16 => (ActivationKind::F32, 1, 2),
+        GgmlType::Q8_0 if built_in::Q8_0 => (ActivationKind::Q8, 32, 34),
+        GgmlType::Q4_0 if built_in::Q4_0 => (ActivationKind::Q8, 32, 18),
+        GgmlType::IQ4_NL if built_in::IQ4_NL => (ActivationKind::Q8, 32, 18),
+        GgmlType::Q4_1 if built_in::Q4_1 => (ActivationKind::Q8, 32, 20),
+        GgmlType::Q5_0 if built_in::Q5_0 => (ActivationKind::Q8, 32, 22),
+        GgmlType::Q5_1 if built_in::Q5_1 => (ActivationKind::Q8, 32, 24),
+        GgmlType::Q2_K if built_in::Q2_K => (ActivationKind::Q8K, 256, 84),
+        GgmlType::Q3_K if built_in::Q3_K => (ActivationKind::Q8K, 256, 110),
+        GgmlType::Q4_K if built_in::Q4_K => (ActivationKind::Q8K, 256, 144),
+        GgmlType::Q5_K if built_in::Q5_K => (ActivationKind::Q8K, 256, 176),
+        GgmlType::Q6_K if built_in::Q6_K => (ActivationKind::Q8K, 256, 210),
         _ => return None,
     })
 }
@@ -246,8 +249,9 @@ impl Backend {
     /// rows of `cols` activations in the form that [`activation_kind`](crate::quant::activation_kind)
     /// names, and `out` has `rows * tokens` numbers, which says how many rows there are.
     ///
-    /// Lengths that do not belong together, and a type that has no kernels, compute nothing: all of
-    /// `out` becomes NaN, so that no wrong number can pass for a result.
+    /// Lengths that do not belong together, and a type that has no kernels or whose kernels are not
+    /// [built in](crate::built_in), compute nothing: all of `out` becomes NaN, so that no wrong
+    /// number can pass for a result.
     pub fn matmul(
         self,
         ty: GgmlType,

@@ -1,6 +1,7 @@
 //! Why a GGUF file is no model that can be run.
 
 use super::Name;
+use crate::built_in;
 use crate::gguf::{GgmlType, KeyError};
 
 /// Why a GGUF file is no model that can be run.
@@ -50,6 +51,13 @@ pub enum ModelError {
     },
     /// A tensor has a type that cannot be used in its place.
     TensorType {
+        /// Its name.
+        name: Name,
+        /// The type found.
+        found: GgmlType,
+    },
+    /// A tensor has a type that is not [built in](crate::built_in).
+    NotBuiltIn {
         /// Its name.
         name: Name,
         /// The type found.
@@ -109,6 +117,12 @@ impl core::fmt::Display for ModelError {
             Self::TensorType { name, found } => {
                 write!(f, "tensor {name} has type {found}, which cannot be run")
             }
+            Self::NotBuiltIn { name, found } => write!(
+                f,
+                "tensor {name} has type {found}, which is not built in: SMIDGEN_TYPES was {} when \
+                 the program was compiled",
+                built_in::TYPES.unwrap_or_default()
+            ),
             Self::DuplicateTensor { name } => write!(f, "tensor {name} is in two files"),
             Self::LayersTooSmall { needed, given } => {
                 write!(

@@ -1,6 +1,7 @@
 //! Weights where they lie, found by their names.
 
 use super::{Hyperparameters, ModelError};
+use crate::built_in;
 use crate::gguf::{GgmlType, Gguf, TensorInfo, keys};
 use crate::quant::activation_kind;
 
@@ -95,7 +96,8 @@ impl<'m> Model<'m> {
     ///
     /// # Errors
     /// What the metadata lacks or asks for too much; a tensor that is missing, misshapen, of a
-    /// type that cannot be run, or that a llama model does not have.
+    /// type that cannot be run or is not [built in](crate::built_in), or that a llama model does not
+    /// have.
     pub fn load<'a: 'm>(
         shards: &[Gguf<'a>],
         layers: &'m mut [Layer<'a>],
@@ -254,6 +256,9 @@ impl<'a> Found<'_, 'a> {
         let found = self.info.ty();
         if activation_kind(found).is_none() {
             return Err(ModelError::TensorType { name, found });
+        }
+        if !built_in::has_type(found) {
+            return Err(ModelError::NotBuiltIn { name, found });
         }
         if !slot.is_missing() {
             return Err(ModelError::DuplicateTensor { name });

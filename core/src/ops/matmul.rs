@@ -1,6 +1,7 @@
 //! A weight matrix times one or more vectors, in the form that its type takes.
 
 use super::Spread;
+use crate::built_in;
 use crate::kernels::Backend;
 use crate::model::Matrix;
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
@@ -38,10 +39,10 @@ impl Inputs<'_> {
             let mut kinds = matrices.iter().map(|m| activation_kind(m.ty));
             kinds.any(|k| k == Some(kind))
         };
-        if takes(ActivationKind::Q8) {
+        if built_in::ANY_OF_32 && takes(ActivationKind::Q8) {
             backend.quantize_q8(self.x, self.q8);
         }
-        if takes(ActivationKind::Q8K) {
+        if built_in::ANY_OF_256 && takes(ActivationKind::Q8K) {
             backend.quantize_q8k(self.x, self.q8k);
         }
     }
@@ -113,11 +114,11 @@ impl Inputs<'_> {
     ) -> Activations<'_> {
         let range = |len: usize| first * len..(first + tokens) * len;
         match activation_kind(ty) {
-            Some(ActivationKind::Q8) => {
+            Some(ActivationKind::Q8) if built_in::ANY_OF_32 => {
                 let blocks = range(cols / Q8Act::LEN);
                 Activations::Q8(self.q8.get(blocks).unwrap_or_default())
             }
-            Some(ActivationKind::Q8K) => {
+            Some(ActivationKind::Q8K) if built_in::ANY_OF_256 => {
                 let blocks = range(cols / Q8KAct::LEN);
                 Activations::Q8K(self.q8k.get(blocks).unwrap_or_default())
             }

@@ -42,6 +42,7 @@ pub(crate) use q5_k::Q5K;
 pub(crate) use q6_k::Q6K;
 pub(crate) use q8_0::Q8_0;
 
+use crate::built_in;
 use crate::gguf::GgmlType;
 
 /// Why a row could not be decoded or encoded.
@@ -126,24 +127,25 @@ pub fn row_bytes(ty: GgmlType, cols: usize) -> Option<usize> {
 ///
 /// # Errors
 ///
-/// [`QuantError::Unsupported`] for a type without a decoder, [`QuantError::Length`] if `row` does
-/// not hold exactly `out.len()` elements.
+/// [`QuantError::Unsupported`] for a type without a decoder, or whose decoder is not
+/// [built in](crate::built_in), [`QuantError::Length`] if `row` does not hold exactly `out.len()`
+/// elements.
 pub fn dequantize_row(ty: GgmlType, row: &[u8], out: &mut [f32]) -> Result<(), QuantError> {
     let decode: fn(&[u8], &mut [f32]) = match ty {
-        GgmlType::F32 => f32::dequantize,
-        GgmlType::F16 => f16::dequantize,
-        GgmlType::BF16 => bf16::dequantize,
-        GgmlType::Q8_0 => block::dequantize32::<Q8_0, _>,
-        GgmlType::Q4_0 => block::dequantize32::<Q4_0, _>,
-        GgmlType::Q4_1 => block::dequantize32::<Q4_1, _>,
-        GgmlType::Q5_0 => block::dequantize32::<Q5_0, _>,
-        GgmlType::Q5_1 => block::dequantize32::<Q5_1, _>,
-        GgmlType::IQ4_NL => block::dequantize32::<Iq4Nl, _>,
-        GgmlType::Q2_K => block::dequantize256::<Q2K, _>,
-        GgmlType::Q3_K => block::dequantize256::<Q3K, _>,
-        GgmlType::Q4_K => block::dequantize256::<Q4K, _>,
-        GgmlType::Q5_K => block::dequantize256::<Q5K, _>,
-        GgmlType::Q6_K => block::dequantize256::<Q6K, _>,
+        GgmlType::F32 if built_in::F32 => f32::dequantize,
+        GgmlType::F16 if built_in::F16 => f16::dequantize,
+        GgmlType::BF16 if built_in::BF16 => bf16::dequantize,
+        GgmlType::Q8_0 if built_in::Q8_0 => block::dequantize32::<Q8_0, _>,
+        GgmlType::Q4_0 if built_in::Q4_0 => block::dequantize32::<Q4_0, _>,
+        GgmlType::Q4_1 if built_in::Q4_1 => block::dequantize32::<Q4_1, _>,
+        GgmlType::Q5_0 if built_in::Q5_0 => block::dequantize32::<Q5_0, _>,
+        GgmlType::Q5_1 if built_in::Q5_1 => block::dequantize32::<Q5_1, _>,
+        GgmlType::IQ4_NL if built_in::IQ4_NL => block::dequantize32::<Iq4Nl, _>,
+        GgmlType::Q2_K if built_in::Q2_K => block::dequantize256::<Q2K, _>,
+        GgmlType::Q3_K if built_in::Q3_K => block::dequantize256::<Q3K, _>,
+        GgmlType::Q4_K if built_in::Q4_K => block::dequantize256::<Q4K, _>,
+        GgmlType::Q5_K if built_in::Q5_K => block::dequantize256::<Q5K, _>,
+        GgmlType::Q6_K if built_in::Q6_K => block::dequantize256::<Q6K, _>,
         other => return Err(QuantError::Unsupported(other)),
     };
     if row_bytes(ty, out.len()) != Some(row.len()) {

@@ -19,6 +19,7 @@ pub(super) use quantize::quantize_q8;
 
 use super::backend::Shape;
 use super::scalar;
+use crate::built_in;
 use crate::gguf::GgmlType;
 use crate::quant::{Activations, Q8Act};
 
@@ -37,9 +38,15 @@ pub(super) unsafe fn matmul(
     // SAFETY: the caller's promises are those of all of them.
     unsafe {
         match (ty, x) {
-            (GgmlType::Q8_0, Activations::Q8(x)) => each(q8_0::multiply, weights, shape, x, out),
-            (GgmlType::Q4_0, Activations::Q8(x)) => each(q4_0::multiply, weights, shape, x, out),
-            (GgmlType::Q5_0, Activations::Q8(x)) => each(q5_0::multiply, weights, shape, x, out),
+            (GgmlType::Q8_0, Activations::Q8(x)) if built_in::Q8_0 => {
+                each(q8_0::multiply, weights, shape, x, out)
+            }
+            (GgmlType::Q4_0, Activations::Q8(x)) if built_in::Q4_0 => {
+                each(q4_0::multiply, weights, shape, x, out)
+            }
+            (GgmlType::Q5_0, Activations::Q8(x)) if built_in::Q5_0 => {
+                each(q5_0::multiply, weights, shape, x, out)
+            }
             _ => scalar::matmul(ty, weights, shape, x, out),
         }
     }

@@ -19,6 +19,7 @@ use core::arch::aarch64::*;
 use core::arch::asm;
 
 use super::backend::Shape;
+use crate::built_in;
 use crate::gguf::GgmlType;
 use crate::quant::Activations;
 
@@ -38,20 +39,48 @@ pub(super) unsafe fn matmul<D: dot::Dot>(
     // SAFETY: the caller's promises are those of all of them.
     unsafe {
         match (ty, x) {
-            (T::F32, A::F32(x)) => float::matmul::<float::F32>(weights, shape, x, out),
-            (T::F16, A::F32(x)) => float::matmul::<float::F16>(weights, shape, x, out),
-            (T::BF16, A::F32(x)) => float::matmul::<float::Bf16>(weights, shape, x, out),
-            (T::Q8_0, A::Q8(x)) => block32::matmul::<types32::Q8_0, D>(weights, shape, x, out),
-            (T::Q4_0, A::Q8(x)) => block32::matmul::<types32::Q4_0, D>(weights, shape, x, out),
-            (T::Q4_1, A::Q8(x)) => block32::matmul::<types32::Q4_1, D>(weights, shape, x, out),
-            (T::Q5_0, A::Q8(x)) => block32::matmul::<types32::Q5_0, D>(weights, shape, x, out),
-            (T::Q5_1, A::Q8(x)) => block32::matmul::<types32::Q5_1, D>(weights, shape, x, out),
-            (T::IQ4_NL, A::Q8(x)) => block32::matmul::<types32::Iq4Nl, D>(weights, shape, x, out),
-            (T::Q2_K, A::Q8K(x)) => block256::matmul::<k_types::Q2K, D>(weights, shape, x, out),
-            (T::Q3_K, A::Q8K(x)) => block256::matmul::<k_types::Q3K, D>(weights, shape, x, out),
-            (T::Q4_K, A::Q8K(x)) => block256::matmul::<k_types::Q4K, D>(weights, shape, x, out),
-            (T::Q5_K, A::Q8K(x)) => block256::matmul::<k_types::Q5K, D>(weights, shape, x, out),
-            (T::Q6_K, A::Q8K(x)) => block256::matmul::<k_types::Q6K, D>(weights, shape, x, out),
+            (T::F32, A::F32(x)) if built_in::F32 => {
+                float::matmul::<float::F32>(weights, shape, x, out)
+            }
+            (T::F16, A::F32(x)) if built_in::F16 => {
+                float::matmul::<float::F16>(weights, shape, x, out)
+            }
+            (T::BF16, A::F32(x)) if built_in::BF16 => {
+                float::matmul::<float::Bf16>(weights, shape, x, out)
+            }
+            (T::Q8_0, A::Q8(x)) if built_in::Q8_0 => {
+                block32::matmul::<types32::Q8_0, D>(weights, shape, x, out)
+            }
+            (T::Q4_0, A::Q8(x)) if built_in::Q4_0 => {
+                block32::matmul::<types32::Q4_0, D>(weights, shape, x, out)
+            }
+            (T::Q4_1, A::Q8(x)) if built_in::Q4_1 => {
+                block32::matmul::<types32::Q4_1, D>(weights, shape, x, out)
+            }
+            (T::Q5_0, A::Q8(x)) if built_in::Q5_0 => {
+                block32::matmul::<types32::Q5_0, D>(weights, shape, x, out)
+            }
+            (T::Q5_1, A::Q8(x)) if built_in::Q5_1 => {
+                block32::matmul::<types32::Q5_1, D>(weights, shape, x, out)
+            }
+            (T::IQ4_NL, A::Q8(x)) if built_in::IQ4_NL => {
+                block32::matmul::<types32::Iq4Nl, D>(weights, shape, x, out)
+            }
+            (T::Q2_K, A::Q8K(x)) if built_in::Q2_K => {
+                block256::matmul::<k_types::Q2K, D>(weights, shape, x, out)
+            }
+            (T::Q3_K, A::Q8K(x)) if built_in::Q3_K => {
+                block256::matmul::<k_types::Q3K, D>(weights, shape, x, out)
+            }
+            (T::Q4_K, A::Q8K(x)) if built_in::Q4_K => {
+                block256::matmul::<k_types::Q4K, D>(weights, shape, x, out)
+            }
+            (T::Q5_K, A::Q8K(x)) if built_in::Q5_K => {
+                block256::matmul::<k_types::Q5K, D>(weights, shape, x, out)
+            }
+            (T::Q6_K, A::Q8K(x)) if built_in::Q6_K => {
+                block256::matmul::<k_types::Q6K, D>(weights, shape, x, out)
+            }
             // A shape is only made for a type and the form of activations that belongs to it.
             _ => {}
         }
