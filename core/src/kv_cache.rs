@@ -4,7 +4,7 @@
 //! slots one after the other. The position `p` has the slot `p % window`.
 
 use crate::built_in;
-use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries};
+use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries, math};
 use crate::model::Hyperparameters;
 use crate::quant::f16_to_f32;
 
@@ -331,7 +331,7 @@ impl<'b> KvCache<'b> {
             q,
             head_dim,
             positions,
-            scale: 1.0 / sqrt(head_dim),
+            scale: 1.0 / root(head_dim),
         };
         match &self.buffers {
             KvBuffers::F32(elements) if built_in::KV_F32 => {
@@ -473,8 +473,8 @@ fn q8_scale(backend: Backend, x: &[f32]) -> u16 {
 }
 
 #[allow(clippy::cast_precision_loss)] // A head is far below 2^24 elements.
-fn sqrt(head_dim: usize) -> f32 {
-    libm::sqrtf(head_dim as f32)
+fn root(head_dim: usize) -> f32 {
+    math::sqrt(head_dim as f32)
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! exp, sin and cos: one implementation for every target, out of additions and multiplications.
+//! exp, sin and cos: one implementation for every target, out of additions and multiplications; and
+//! the square root, which is exact everywhere.
 
 /// Below this, [`exp`] is `+0.0`, and so nothing that is computed from it is subnormal.
 pub const EXP_CUT: f32 = -40.0;
@@ -36,6 +37,31 @@ pub fn exp(x: f32) -> f32 {
     // The low bits of `shifted` are n. A product, not a sum of exponents: NaN must stay NaN.
     let power = f32::from_bits((shifted.to_bits() << 23).wrapping_add(ONE));
     if x < EXP_CUT { 0.0 } else { p * power }
+}
+
+/// The square root, rounded to nearest even.
+#[inline(always)]
+#[must_use]
+pub fn sqrt(x: f32) -> f32 {
+    #[cfg(all(target_arch = "arm", any(feature = "dsp", feature = "mve")))]
+    #[allow(unsafe_code)] // Stable Rust has no other way to the instruction without `std`.
+    {
+        let root: u32;
+        // SAFETY: whoever turned the feature on says that there is an FPU; only registers change.
+        unsafe {
+            core::arch::asm!(
+                "vmov s0, {x}",
+                "vsqrt.f32 s0, s0",
+                "vmov {x}, s0",
+                x = inout(reg) x.to_bits() => root,
+                out("s0") _,
+                options(pure, nomem, nostack, preserves_flags)
+            );
+        }
+        f32::from_bits(root)
+    }
+    #[cfg(not(all(target_arch = "arm", any(feature = "dsp", feature = "mve"))))]
+    libm::sqrtf(x)
 }
 
 /// Sine and cosine of an angle given as a fraction of a full turn, in units of 2^-64; each is at

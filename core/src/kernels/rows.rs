@@ -1,7 +1,7 @@
 //! Row operations: normalization, activation function, rotation. One source for all back ends:
 //! the loops keep eight independent lanes, which each back end compiles for its own registers.
 
-use super::math::{ROUNDER, exp};
+use super::math::{ROUNDER, exp, sqrt};
 
 /// The sum of eight lanes, in the one order.
 #[inline(always)]
@@ -32,7 +32,7 @@ pub(super) fn rms_norm(x: &[f32], weight: &[u8], eps: f32, out: &mut [f32]) {
     let sum = sum_lanes(x, |x| x * x);
     #[allow(clippy::cast_precision_loss)] // A model's width is far below 2^24.
     let mean = sum / x.len() as f32;
-    let scale = 1.0 / libm::sqrtf(mean + eps);
+    let scale = 1.0 / sqrt(mean + eps);
     let (weight, _) = weight.as_chunks::<4>();
     for ((out, &x), &w) in out.iter_mut().zip(x).zip(weight) {
         *out = (x * scale) * f32::from_le_bytes(w);

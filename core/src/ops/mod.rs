@@ -3,6 +3,7 @@
 mod matmul;
 mod rope;
 mod spread;
+mod wide_float;
 
 pub(crate) use matmul::Inputs;
 pub use matmul::Parallel;

@@ -1,28 +1,23 @@
 //! Rotary position embedding: angles as a pure function of the position.
 
+use super::wide_float::WideFloat;
 use crate::kernels::math::sin_cos;
 use crate::model::Hyperparameters;
 
 /// Fills `steps` with the angle by which each pair of a head turns from one position to the next,
 /// in units of 2^-64 turns: `base^(-2i / rope_dim) / rope_scale` radians for pair `i`.
 ///
-/// One step is rounded once, to 2^-53 of itself or better; an angle is a step times a position,
-/// which wraps around without loss.
+/// A step is as exact as with float64; an angle is a step times a position, which wraps around
+/// without loss.
 pub fn phase_steps(hp: &Hyperparameters, steps: &mut [u64]) {
-    const UNITS_IN_A_TURN: f64 = 18_446_744_073_709_551_616.0;
-    let base = f64::from(hp.rope_freq_base);
-    let scale = f64::from(hp.rope_scale);
-    for (pair, step) in (0_u32..).zip(steps.iter_mut()) {
-        #[allow(clippy::cast_precision_loss)] // At most 2^24.
-        let exponent = f64::from(2 * pair) / hp.rope_dim as f64;
-        let radians = libm::pow(base, -exponent) / scale;
-        let turns = radians / core::f64::consts::TAU;
+    let pairs = u32::try_from(hp.rope_dim / 2).unwrap_or(1).max(1);
+    let ratio = WideFloat::new(hp.rope_freq_base).inverse_root(pairs);
+    let scale = WideFloat::new(hp.rope_scale).inverse_root(1);
+    let mut step = WideFloat::TURNS_IN_A_RADIAN.times(scale);
+    for to in steps {
         // Whole turns in one step change nothing.
-        let turns = turns - libm::floor(turns);
-        #[allow(clippy::cast_possible_truncation, clippy::cast_sign_loss)] // Saturates; in range.
-        {
-            *step = (turns * UNITS_IN_A_TURN) as u64;
-        }
+        *to = step.fraction();
+        step = step.times(ratio);
     }
 }
 
