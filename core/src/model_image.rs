@@ -10,7 +10,8 @@
 //! | 12..16 | where the file begins, counted from the header's start: 64 |
 //! | 16..24 | bytes of the file |
 //! | 24..32 | FNV-1a with 64 bits over the file |
-//! | 32..56 | zero |
+//! | 32..40 | hash of a few logits, see [`ModelImage::logits_hash`] |
+//! | 40..56 | zero |
 //! | 56..64 | FNV-1a with 64 bits over the bytes before |
 
 use core::fmt;
@@ -29,6 +30,11 @@ pub struct ModelImage<'a> {
     pub model: &'a [u8],
     /// Its checksum according to the header.
     pub checksum: u64,
+    /// What the logits behind [`ModelImage::test_token`] 0 to 3 hash to, by
+    /// [`LogitsHash`](crate::LogitsHash), taken from position 0 on with a cache of
+    /// [`KvType::Q8`](crate::kv_cache::KvType). All chips compute the same, so that a board can look
+    /// whether it does.
+    pub logits_hash: u64,
 }
 
 /// Why a region holds no model that can be used.
@@ -119,6 +125,15 @@ impl<'a> ModelImage<'a> {
     /// Bytes of the header.
     pub const HEADER_LEN: usize = HEADER_LEN;
 
+    /// Tokens that [`logits_hash`](Self::logits_hash) is taken over.
+    pub const TEST_TOKENS: u32 = 4;
+
+    /// One of them, for a vocabulary of a size.
+    #[must_use]
+    pub const fn test_token(at: u32, n_vocab: u32) -> u32 {
+        (at * 197 + 1) % if n_vocab == 0 { 1 } else { n_vocab }
+    }
+
     /// Finds the model at the start of `region`, which may be longer. The file's bytes are not looked
     /// at.
     ///
@@ -157,6 +172,7 @@ impl<'a> ModelImage<'a> {
                 room: behind.len(),
             })?,
             checksum: u64::from_le_bytes(field(header, 24)),
+            logits_hash: u64::from_le_bytes(field(header, 32)),
         })
     }
 
@@ -179,17 +195,18 @@ impl<'a> ModelImage<'a> {
         Err(ModelImageError::Checksum { expected, found })
     }
 
-    /// The header to be written before a file.
+    /// The header to be written before a file; see [`logits_hash`](Self::logits_hash).
     #[must_use]
-    pub fn header(model: &[u8]) -> [u8; HEADER_LEN] {
+    pub fn header(model: &[u8], logits_hash: u64) -> [u8; HEADER_LEN] {
         let mut header = [0; Self::HEADER_LEN];
         let len = u64::try_from(model.len()).unwrap_or(u64::MAX);
-        let fields: [&[u8]; 5] = [
+        let fields: [&[u8]; 6] = [
             &MAGIC,
             &VERSION.to_le_bytes(),
             &64_u32.to_le_bytes(),
             &len.to_le_bytes(),
             &checksum(model).to_le_bytes(),
+            &logits_hash.to_le_bytes(),
         ];
         for (to, &byte) in header.iter_mut().zip(fields.into_iter().flatten()) {
             *to = byte;
@@ -226,7 +243,7 @@ mod tests {
     use super::*;
 
     fn image(model: &[u8]) -> Vec<u8> {
-        [&ModelImage::header(model)[..], model].concat()
+        [&ModelImage::header(model, 0x1234)[..], model].concat()
     }
 
     fn whole(region: &[u8]) -> Result<&[u8], ModelImageError> {
@@ -247,9 +264,13 @@ mod tests {
         assert_eq!(fnv(b"foobar"), 0x8594_4171_f739_67e8);
         let mut expected = b"SMIDGEN\0\x01\0\0\0\x40\0\0\0\x06\0\0\0\0\0\0\0".to_vec();
         expected.extend(0x8594_4171_f739_67e8_u64.to_le_bytes());
+        expected.extend([8, 7, 6, 5, 4, 3, 2, 1]);
         expected.resize(56, 0);
         expected.extend(fnv(&expected).to_le_bytes());
-        assert_eq!(ModelImage::header(b"foobar")[..], expected);
+        assert_eq!(
+            ModelImage::header(b"foobar", 0x0102_0304_0506_0708)[..],
+            expected
+        );
     }
 
     #[test]
@@ -310,7 +331,7 @@ mod tests {
                 region.splice(..region.len().min(8), MAGIC);
             }
             if let Ok(model) = whole(&region) {
-                prop_assert_eq!(&image(model)[..], &region[..64 + model.len()]);
+                prop_assert_eq!(&image(model)[64..], &region[64..64 + model.len()]);
             }
         }
     }

@@ -76,15 +76,3 @@ unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
     }
     semihosting::process::exit(102)
 }
-
-/// The stack of cortex-m-rt, which has painted it.
-#[must_use]
-pub fn painted_stack() -> Stack {
-    unsafe extern "C" {
-        static _stack_end: u32;
-        static _stack_start: u32;
-    }
-    // SAFETY: these symbols of the linker script bound the part of RAM that nothing else is in, and
-    // cortex-m-rt's feature `paint-stack` has filled it.
-    unsafe { Stack::new(&raw const _stack_end, &raw const _stack_start) }
-}

@@ -11,7 +11,6 @@ mod memory;
 mod panic;
 mod program;
 mod request;
-mod stack;
 
 mod bench;
 #[cfg(target_arch = "arm")]
@@ -23,7 +22,7 @@ mod story;
 pub use bench::bench;
 pub use board::Board;
 #[cfg(target_arch = "arm")]
-pub use cortex_m_board::{CortexM, painted_stack};
+pub use cortex_m_board::CortexM;
 pub use failure::Failure;
 pub use linked::{Aligned, Linked};
 pub use memory::{KvF16, KvF32, KvQ8, Memory, Work};
@@ -31,10 +30,12 @@ pub use program::{Program, run};
 pub use request::{Request, RequestError};
 pub use self_test::self_test;
 pub use semihosted::{Closed, Semihosted};
-pub use stack::{PAINT, Stack};
 pub use story::story;
 // For the code that `linked_model` generates.
 pub use semihosting::process::exit;
+#[cfg(target_arch = "arm")]
+pub use smidgen_console::painted_stack;
+pub use smidgen_console::{PAINT, Stack};
 pub use smidgen_core::kv_cache::KvType;
 pub use smidgen_core::model::Layer;
 pub use smidgen_core::session::SessionOptions;

@@ -2,6 +2,7 @@
 
 use core::fmt;
 
+use smidgen_console::Number;
 use smidgen_core::kernels::Backend;
 use smidgen_core::sampler::SamplerSettings;
 
@@ -82,8 +83,8 @@ impl<'a> Request<'a> {
         match flag {
             "-n" => self.tokens = value.parse().ok()?,
             "--seed" => self.seed = value.parse().ok()?,
-            "--temp" => self.settings.temperature = decimal(value)?,
-            "--top-p" => self.settings.top_p = decimal(value)?,
+            "--temp" => self.settings.temperature = Number::parse(value)?.value(),
+            "--top-p" => self.settings.top_p = Number::parse(value)?.value(),
             "--backend" => self.backend = Backend::from_name(value)?,
             _ => return None,
         }
@@ -94,27 +95,4 @@ impl<'a> Request<'a> {
 /// The first word, and what comes after the space behind it.
 fn after_space(text: &str) -> (&str, &str) {
     text.split_once(' ').unwrap_or((text, ""))
-}
-
-/// A number such as `0.8`, of at most seven digits. It is rounded once, as when parsed by the
-/// standard library, whose way takes some kilobytes.
-fn decimal(text: &str) -> Option<f32> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
-    if whole.len() + fraction.len() > 7 {
-        return None;
-    }
-    let mut digits = 0_u32;
-    let mut power = 1_u32;
-    for digit in whole.bytes().chain(fraction.bytes()) {
-        digits = digits * 10 + u32::from(digit.wrapping_sub(b'0'));
-        if !digit.is_ascii_digit() {
-            return None;
-        }
-    }
-    for _ in fraction.bytes() {
-        power *= 10;
-    }
-    // Both are below 2^24, so that they are exact.
-    #[allow(clippy::cast_precision_loss)]
-    (digits < 1 << 24).then_some(digits as f32 / power as f32)
 }

@@ -16,12 +16,14 @@ impl Stack {
     /// # Safety
     /// They are the bounds of readable memory, which start-up has painted and nothing but the stack
     /// of this processor uses.
+    #[allow(unsafe_code)]
     #[must_use]
     pub const unsafe fn new(lowest: *const u32, end: *const u32) -> Self {
         Self { lowest, end }
     }
 
     /// The most bytes that have been in use.
+    #[allow(unsafe_code)]
     #[must_use]
     pub fn high_water(&self) -> usize {
         let mut at = self.lowest;
@@ -40,4 +42,18 @@ impl Stack {
     pub fn size(&self) -> usize {
         self.end.addr() - self.lowest.addr()
     }
+}
+
+/// The stack of cortex-m-rt, which has painted it.
+#[cfg(target_arch = "arm")]
+#[allow(unsafe_code)]
+#[must_use]
+pub fn painted_stack() -> Stack {
+    unsafe extern "C" {
+        static _stack_end: u32;
+        static _stack_start: u32;
+    }
+    // SAFETY: these symbols of the linker script bound the part of RAM that nothing else is in, and
+    // cortex-m-rt's feature `paint-stack` has filled it.
+    unsafe { Stack::new(&raw const _stack_end, &raw const _stack_start) }
 }

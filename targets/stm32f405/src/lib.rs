@@ -1,0 +1,16 @@
+//! Smidgen on boards with an STM32F405.
+#![no_std]
+
+#[cfg(feature = "console")]
+mod clock;
+#[cfg(feature = "console")]
+mod console;
+#[cfg(feature = "semihosting")]
+mod semihosted;
+#[cfg(feature = "console")]
+mod uart;
+
+#[cfg(feature = "console")]
+pub use console::console;
+#[cfg(feature = "semihosting")]
+pub use semihosted::start;
