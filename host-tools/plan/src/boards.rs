@@ -9,7 +9,14 @@ const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
 /// Every board.
-pub const BOARDS: &[Board] = &[AARCH64_VIRT, MPS2_AN386, MPS2_AN500, MPS2_AN505, MPS3_AN547];
+pub const BOARDS: &[Board] = &[
+    AARCH64_VIRT,
+    MPS2_AN386,
+    MPS2_AN500,
+    MPS2_AN505,
+    MPS3_AN547,
+    STM32F405,
+];
 
 /// The board of this name.
 #[must_use]
@@ -68,6 +75,7 @@ const AARCH64_VIRT: Board = Board {
         package: "aarch64-virt",
         target: "aarch64-unknown-none",
         features: &[],
+        has_console: false,
     },
     qemu: Some(Qemu {
         program: "qemu-system-aarch64",
@@ -100,6 +108,7 @@ const MPS2_AN386: Board = Board {
         package: "mps2",
         target: "thumbv7em-none-eabihf",
         features: &["an386"],
+        has_console: false,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -142,6 +151,7 @@ const MPS2_AN505: Board = Board {
         package: "mps2",
         target: "thumbv8m.main-none-eabihf",
         features: &["an505"],
+        has_console: false,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -168,10 +178,39 @@ const MPS3_AN547: Board = Board {
         package: "mps3-an547",
         target: "thumbv8m.main-none-eabihf",
         features: &[],
+        has_console: false,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
         machine: &["-M", "mps3-an547"],
+        cpu: None,
+    }),
+    ..MPS2_AN386
+};
+
+const STM32F405: Board = Board {
+    name: "stm32f405",
+    about: "boards with an STM32F405",
+    core: "Cortex-M4",
+    memory: Memory {
+        // The sectors of 16 and 64 KiB, and those of 128 KiB.
+        code: region("flash", 0x0800_0000, 256 * KIB),
+        model: region("flash", 0x0804_0000, 768 * KIB),
+        // Without the 64 KiB of CCM, which are elsewhere.
+        ram: region("SRAM", 0x2000_0000, 128 * KIB),
+        code_bytes: 224 * KIB,
+        stack_bytes: 10 * KIB,
+        ..MPS2_AN386.memory
+    },
+    firmware: Firmware {
+        package: "stm32f405",
+        target: "thumbv7em-none-eabihf",
+        features: &[],
+        has_console: true,
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "netduinoplus2"],
         cpu: None,
     }),
     ..MPS2_AN386

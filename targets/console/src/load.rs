@@ -35,13 +35,13 @@ pub struct Memory<'a> {
 /// Why there is no session.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
-pub enum LoadError<'a> {
+pub enum LoadError {
     /// The flash holds no whole model.
     Image(ModelImageError),
     /// What it holds is no GGUF file.
     Gguf(gguf::Error),
     /// It cannot be run.
-    Model(ModelError<'a>),
+    Model(ModelError),
     /// It has no vocabulary that can be used.
     Vocabulary(VocabularyError),
     /// The session cannot be made, or fails.
@@ -66,13 +66,13 @@ pub enum LoadError<'a> {
 
 macro_rules! from {
     ($($name:ident($error:ty),)*) => {
-        $(impl<'a> From<$error> for LoadError<'a> {
+        $(impl From<$error> for LoadError {
             fn from(error: $error) -> Self {
                 Self::$name(error)
             }
         })*
 
-        impl fmt::Display for LoadError<'_> {
+        impl fmt::Display for LoadError {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$name(error) => error.fmt(f),)*
@@ -92,13 +92,13 @@ macro_rules! from {
 from! {
     Image(ModelImageError),
     Gguf(gguf::Error),
-    Model(ModelError<'a>),
+    Model(ModelError),
     Vocabulary(VocabularyError),
     Session(SessionError),
     Kernels(SelfTestError),
 }
 
-impl core::error::Error for LoadError<'_> {}
+impl core::error::Error for LoadError {}
 
 /// A model that can tell.
 pub(crate) struct Loaded<'b> {
@@ -169,7 +169,7 @@ pub(crate) fn load<'a, R>(
     memory: Memory<'a>,
     pause: fn(),
     then: impl FnOnce(Loaded<'_>) -> R,
-) -> Result<R, LoadError<'a>> {
+) -> Result<R, LoadError> {
     let Memory { layers, mut words } = memory;
     let ram = size_of_val(words);
     let image = ModelImage::parse(region)?;

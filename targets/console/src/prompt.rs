@@ -49,13 +49,13 @@ fn say_error<P: Port>(
 
 struct Console<'c, 'p, 'b, C, P: Port> {
     terminal: &'c mut Terminal<'p, P>,
-    loaded: Result<Loaded<'b>, LoadError<'b>>,
+    loaded: Result<Loaded<'b>, LoadError>,
     settings: Settings,
     chip: core::marker::PhantomData<C>,
 }
 
 impl<'c, 'p, 'b, C: Chip, P: Port> Console<'c, 'p, 'b, C, P> {
-    fn new(terminal: &'c mut Terminal<'p, P>, loaded: Result<Loaded<'b>, LoadError<'b>>) -> Self {
+    fn new(terminal: &'c mut Terminal<'p, P>, loaded: Result<Loaded<'b>, LoadError>) -> Self {
         Self {
             terminal,
             loaded,
@@ -122,9 +122,11 @@ impl<'c, 'p, 'b, C: Chip, P: Port> Console<'c, 'p, 'b, C, P> {
         let mut hash = LogitsHash::new();
         let mut hashed = 0_usize;
         let mut mask = |logits: &mut [f32]| {
+            C::pause();
             if settings.report {
                 hash.update(logits);
                 hashed += 1;
+                C::pause();
             }
         };
         let options = GenerateOptions {

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::session::{Plan, SessionOptions};
-use smidgen_plan::{Board, Footprint};
+use smidgen_plan::{Board, Footprint, Region};
 
 /// The row of the table of boards with this name.
 ///
@@ -38,6 +38,20 @@ pub fn link(board: &Board) {
             println!("cargo::error={cause}");
         }
     }
+}
+
+/// Writes `region.rs` to the folder for generated code: where a model that is flashed apart from the
+/// firmware lies, as `MODEL` and `MODEL_BYTES`.
+///
+/// # Panics
+/// It cannot be written.
+pub fn flashed_apart(board: &Board) {
+    let Region { origin, len, .. } = board.memory.model;
+    let code = format!(
+        "const MODEL: *const u8 = core::ptr::without_provenance({origin:#x});\n\
+         const MODEL_BYTES: usize = {len:#x};\n"
+    );
+    write("region.rs", &code);
 }
 
 /// Writes the linker scripts for cortex-m-rt.

@@ -19,9 +19,8 @@ const WORDS: usize = (112 << 10) / 8;
 /// Layers of a model.
 const LAYERS: usize = 16;
 
-/// Where the model's image is: from the fifth sector on.
-const MODEL: *const u8 = core::ptr::without_provenance(0x0801_0000);
-const MODEL_BYTES: usize = (1 << 20) - (64 << 10);
+// Where the model's image is.
+include!(concat!(env!("OUT_DIR"), "/region.rs"));
 
 static SMIDGEN_WORK: ConstStaticCell<[u64; WORDS]> = ConstStaticCell::new([0; WORDS]);
 static SMIDGEN_LAYERS: ConstStaticCell<[Layer<'static>; LAYERS]> =

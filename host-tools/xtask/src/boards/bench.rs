@@ -43,6 +43,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let mut rows = Vec::new();
     for board in boards.into_iter().filter(|board| board.measured) {
         for model in &files {
+            if fs::metadata(model)?.len() > board.row.memory.model.len {
+                continue;
+            }
             let firmware = Source::new(board, model).build(Program::Bench)?;
             for backend in [None, Some("scalar")] {
                 let mut words = vec!["-n", POSITIONS];

@@ -1,5 +1,6 @@
 //! One firmware: built for a board with a model, and run in QEMU.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -20,6 +21,8 @@ pub(super) enum Program {
     Story,
     SelfTest,
     Bench,
+    /// Without an end; the model is flashed apart.
+    Console,
 }
 
 impl Program {
@@ -28,6 +31,17 @@ impl Program {
             Self::Story => "story",
             Self::SelfTest => "self-test",
             Self::Bench => "bench",
+            Self::Console => "console",
+        }
+    }
+}
+
+impl Program {
+    /// The feature that it needs where a board has both ways to talk.
+    fn feature(self) -> &'static str {
+        match self {
+            Self::Console => "console",
+            Self::Story | Self::SelfTest | Self::Bench => "semihosting",
         }
     }
 }
@@ -71,6 +85,9 @@ impl<'a> Source<'a> {
         for feature in built_by.features.iter().chain(board.features) {
             build.args(["--features", feature]);
         }
+        if built_by.has_console {
+            build.args(["--features", program.feature()]);
+        }
         let target_dir = process::target_dir().join("firmware");
         build.arg("--target-dir").arg(&target_dir);
         build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
@@ -104,15 +121,8 @@ impl Firmware {
     /// # Errors
     /// QEMU has no such board.
     pub(super) fn command(&self, cpu: Option<&str>, words: &[&str]) -> Result<Command> {
-        let board = self.board;
-        let machine = board.row.qemu;
-        let machine = machine.with_context(|| format!("QEMU has no {}", board.name))?;
-        let mut qemu = process::command(machine.program, machine.machine);
-        if let Some(cpu) = cpu.or(board.cpu) {
-            qemu.args(["-cpu", cpu]);
-        }
-        qemu.args(["-display", "none", "-monitor", "none", "-serial", "none"]);
-        qemu.args(["-icount", "shift=0", "-chardev", "stdio,id=console"]);
+        let mut qemu = self.qemu(cpu)?;
+        qemu.args(["-serial", "none", "-chardev", "stdio,id=console"]);
         let mut semihosting = "enable=on,target=native,chardev=console,arg=smidgen".to_owned();
         for word in words {
             semihosting += ",arg=";
@@ -120,6 +130,36 @@ impl Firmware {
         }
         qemu.args(["-semihosting-config", &semihosting]);
         qemu.arg("-kernel").arg(&self.elf);
+        Ok(qemu)
+    }
+
+    /// The command that starts a console in QEMU, on stdin and stdout, with the bytes of a file in
+    /// the model's flash.
+    ///
+    /// # Errors
+    /// QEMU has no such board.
+    pub(super) fn console_command(&self, image: &Path) -> Result<Command> {
+        let mut qemu = self.qemu(None)?;
+        qemu.args(["-serial", "stdio"])
+            .arg("-kernel")
+            .arg(&self.elf);
+        let mut loader = OsString::from("loader,file=");
+        loader.push(image);
+        let address = self.board.row.memory.model.origin;
+        loader.push(format!(",addr={address:#x},force-raw=on"));
+        qemu.arg("-device").arg(loader);
+        Ok(qemu)
+    }
+
+    fn qemu(&self, cpu: Option<&str>) -> Result<Command> {
+        let board = self.board;
+        let machine = board.row.qemu;
+        let machine = machine.with_context(|| format!("QEMU has no {}", board.name))?;
+        let mut qemu = process::command(machine.program, machine.machine);
+        if let Some(cpu) = cpu.or(board.cpu) {
+            qemu.args(["-cpu", cpu]);
+        }
+        qemu.args(["-display", "none", "-monitor", "none", "-icount", "shift=0"]);
         Ok(qemu)
     }
 

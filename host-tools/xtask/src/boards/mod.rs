@@ -3,15 +3,19 @@
 mod bench;
 mod firmware;
 mod models;
+mod pack;
 mod run;
 mod size;
+mod talk;
 mod test;
+mod test_console;
 
 use anyhow::{Result, bail};
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::session::SessionOptions;
 
 pub(crate) use bench::{Args as BenchArgs, run as bench};
+pub(crate) use pack::{Args as PackArgs, run as pack};
 pub(crate) use run::{Args as RunArgs, run};
 pub(crate) use size::{Args as SizeArgs, run as size};
 pub(crate) use test::{Args as TestArgs, check_all, run as test};

@@ -14,7 +14,7 @@ use smidgen_core::session::SessionOptions;
 
 use super::firmware::{Firmware, Program, Source};
 use super::size::Sizes;
-use super::{Board, choose, models};
+use super::{Board, choose, models, test_console};
 use crate::build;
 use crate::process::{root, shown};
 use crate::test::Outcome;
@@ -107,6 +107,9 @@ fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
     }
     for board in boards {
         check_board(*board, &smidgen, &files)?;
+        if board.row.firmware.has_console {
+            test_console::check(*board, &smidgen, &files[0].1)?;
+        }
     }
     Ok(Outcome::Passed)
 }
