@@ -39,7 +39,7 @@ impl Chip for Stm32f405 {
     const NAME: &'static str = "STM32F405";
 
     fn begin() {
-        BEATS.begin(clock::now());
+        BEATS.reset();
         PAUSES.begin(clock::now());
     }
 
@@ -56,7 +56,11 @@ impl Chip for Stm32f405 {
         let stack = painted_stack();
         let (used, size) = (stack.high_water(), stack.size());
         #[cfg(feature = "rtt")]
-        defmt::info!("pauses at most {=u32} ticks apart, stack {=usize} bytes", longest, used);
+        defmt::info!(
+            "pauses at most {=u32} ticks apart, stack {=usize} bytes",
+            longest,
+            used
+        );
         writeln!(to, "stack: {used} of {size} bytes")
     }
 }
@@ -83,8 +87,8 @@ pub fn console() -> ! {
         layers: SMIDGEN_LAYERS.take(),
         words: SMIDGEN_WORK.take(),
     };
-    let Ok(()) = smidgen_console::run::<Stm32f405, _>(&mut uart, region, memory)
-        as Result<(), Infallible>;
+    let Ok(()) =
+        smidgen_console::run::<Stm32f405, _>(&mut uart, region, memory) as Result<(), Infallible>;
     // The port never ends.
     halt()
 }
@@ -103,7 +107,10 @@ fn halt() -> ! {
 /// A fault is the end.
 #[exception]
 unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
-    last_words(format_args!("\r\nsmidgen: fault at {:#010x}\r\n", frame.pc()));
+    last_words(format_args!(
+        "\r\nsmidgen: fault at {:#010x}\r\n",
+        frame.pc()
+    ));
     cortex_m::interrupt::disable();
     halt()
 }

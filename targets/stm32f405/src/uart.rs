@@ -22,13 +22,23 @@ impl Uart {
         rcc.ahb1enr().modify(|_, w| w.gpioaen().set_bit());
         rcc.apb2enr().modify(|_, w| w.usart1en().set_bit());
         pins.afrh().modify(|_, w| w.afrh9().af7().afrh10().af7());
-        pins.moder().modify(|_, w| w.moder9().alternate().moder10().alternate());
+        pins.moder()
+            .modify(|_, w| w.moder9().alternate().moder10().alternate());
         pins.pupdr().modify(|_, w| w.pupdr10().pull_up());
         // 729, or 139 without the PLL.
         let divider = u16::try_from((clocks.apb2 + BAUD / 2) / BAUD).unwrap_or(u16::MAX);
         // SAFETY: a divider of sixteenths, as the register has it.
         usart.brr().write(|w| unsafe { w.bits(divider) });
-        usart.cr1().write(|w| w.ue().set_bit().te().set_bit().re().set_bit().rxneie().set_bit());
+        usart.cr1().write(|w| {
+            w.ue()
+                .set_bit()
+                .te()
+                .set_bit()
+                .re()
+                .set_bit()
+                .rxneie()
+                .set_bit()
+        });
         // SAFETY: no critical section is open: the program has just started.
         unsafe { NVIC::unmask(Interrupt::USART1) };
         Self(usart)
