@@ -13,6 +13,7 @@ extern crate std;
 
 pub mod built_in;
 mod decimal;
+mod error;
 pub mod gguf;
 pub mod kernels;
 pub mod kv_cache;
@@ -26,5 +27,6 @@ pub mod session;
 mod sort;
 pub mod tokenizer;
 
+pub use error::Error;
 pub use logits_hash::LogitsHash;
 pub use model_image::{ModelImage, ModelImageError};
