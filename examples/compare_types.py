@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""What quantizing costs: makes a model smaller in several ways and prints a table of sizes and of
-how often each still predicts what the original does.
+"""What quantizing costs: makes a model smaller in several ways and prints a table of sizes, of how
+well each predicts a text, and of how often it says what the original does.
 
     python3 examples/compare_types.py [MODEL.gguf]
 
@@ -16,6 +16,7 @@ from pathlib import Path
 
 TYPES = ["Q8_0", "Q5_0", "Q4_0"]
 MODELS = Path(__file__).parent / "models"
+TEXT = MODELS / "stories.txt"
 
 
 def smidgen(*args):
@@ -48,7 +49,7 @@ def main():
         for number, ty in enumerate(TYPES):
             smaller = folder / f"{ty}.gguf"
             smidgen("quantize", "--json", original, smaller, ty)
-            found = smidgen("compare", "--json", original, smaller)
+            found = smidgen("compare", "--json", "-f", TEXT, original, smaller)
             if number == 0:
                 a = found["a"]
                 print(f"{'original':<8} {a['bytes']:>9} {a['perplexity']:>11.4f} {1:>10.2%}")

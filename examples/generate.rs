@@ -2,31 +2,27 @@
 //!
 //! `cargo run -p smidgen-examples --example generate -- [PROMPT [MODEL.gguf]]`
 
-use std::error::Error;
 use std::io::Write;
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
+use smidgen_core::Error;
 use smidgen_core::gguf::Gguf;
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::model::{Layer, Model};
 use smidgen_core::sampler::{Sampler, SamplerSettings};
 use smidgen_core::session::{
-    GenerateOptions, Generator, GeneratorBuffers, Plan, Prompt, Session, SessionOptions,
+    GenerateOptions, Generated, Generator, GeneratorBuffers, Plan, Prompt, Session, SessionOptions,
 };
 use smidgen_core::tokenizer::{Vocabulary, max_scratch_len};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/smidgen-260k-Q8_0.gguf");
 
-fn generate() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let prompt = args.next().unwrap_or_else(|| "Once upon a time".to_owned());
-    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
-    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-
+/// Goes on with `prompt`, and prints the text as it comes.
+fn generate(file: &[u8], prompt: &str) -> Result<Generated, Error> {
     // Checks the file, once. All that follows borrows from its bytes.
-    let mut scratch = vec![0; Gguf::scratch_len(&file)];
-    let gguf = Gguf::parse(&file, &mut scratch)?;
+    let mut scratch = vec![0; Gguf::scratch_len(file)];
+    let gguf = Gguf::parse(file, &mut scratch)?;
     let mut layers = vec![Layer::EMPTY; Model::layers_len(&gguf)];
     let model = Model::load(&[gguf], &mut layers)?;
     let mut index = vec![0; Vocabulary::index_len(&gguf)];
@@ -71,15 +67,23 @@ fn generate() -> Result<(), Box<dyn Error>> {
         &mut sink,
     )?;
     let _ = writeln!(out);
-    eprintln!("{} tokens, {:?}", generated.new_tokens, generated.stop);
-    Ok(())
+    Ok(generated)
 }
 
 fn main() -> ExitCode {
-    match generate() {
-        Ok(()) => ExitCode::SUCCESS,
+    let mut args = std::env::args().skip(1);
+    let prompt = args.next().unwrap_or_else(|| "Once upon a time".to_owned());
+    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
+    let file = std::fs::read(&path).map_err(|error| error.to_string());
+    let generated =
+        file.and_then(|file| generate(&file, &prompt).map_err(|error| error.to_string()));
+    match generated {
+        Ok(generated) => {
+            eprintln!("{} tokens, {:?}", generated.new_tokens, generated.stop);
+            ExitCode::SUCCESS
+        }
         Err(error) => {
-            eprintln!("generate: {error}");
+            eprintln!("generate: {path}: {error}");
             ExitCode::FAILURE
         }
     }

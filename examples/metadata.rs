@@ -10,13 +10,11 @@ use smidgen_core::gguf::{Array, Gguf, Value, keys};
 
 const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/smidgen-260k-Q8_0.gguf");
 
-fn list() -> Result<String, Box<dyn Error>> {
-    let path = std::env::args().nth(1).unwrap_or_else(|| MODEL.to_owned());
-    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-
+/// All that a file holds, in lines.
+fn list(file: &[u8]) -> Result<String, Box<dyn Error>> {
     // With scratch, checking takes linear time; `parse_small` goes without, for small files.
-    let mut scratch = vec![0; Gguf::scratch_len(&file)];
-    let gguf = Gguf::parse(&file, &mut scratch).map_err(|error| format!("{path}: {error}"))?;
+    let mut scratch = vec![0; Gguf::scratch_len(file)];
+    let gguf = Gguf::parse(file, &mut scratch)?;
 
     // Who knows the key and its type asks for both. A key that is not there is no error.
     let mut text = String::new();
@@ -70,13 +68,15 @@ fn show_array(array: Array<'_>) -> String {
 }
 
 fn main() -> ExitCode {
-    match list() {
+    let path = std::env::args().nth(1).unwrap_or_else(|| MODEL.to_owned());
+    let file = std::fs::read(&path).map_err(Box::from);
+    match file.and_then(|file| list(&file)) {
         Ok(text) => {
             print!("{text}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("metadata: {error}");
+            eprintln!("metadata: {path}: {error}");
             ExitCode::FAILURE
         }
     }

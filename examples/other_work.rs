@@ -5,10 +5,10 @@
 //!
 //! Where a layer takes too long as well, [`Session::with_pause`] calls back between its parts.
 
-use std::error::Error;
 use std::io::Write;
 use std::process::ExitCode;
 
+use smidgen_core::Error;
 use smidgen_core::gguf::Gguf;
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::model::{Layer, Model};
@@ -36,13 +36,10 @@ impl Lamp {
     }
 }
 
-fn run() -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let prompt = args.next().unwrap_or_else(|| "Once upon a time".to_owned());
-    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
-    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-    let mut scratch = vec![0; Gguf::scratch_len(&file)];
-    let gguf = Gguf::parse(&file, &mut scratch)?;
+/// Goes on with `prompt`, and keeps the lamp going all the while.
+fn run(file: &[u8], prompt: &str) -> Result<Lamp, Error> {
+    let mut scratch = vec![0; Gguf::scratch_len(file)];
+    let gguf = Gguf::parse(file, &mut scratch)?;
     let mut layers = vec![Layer::EMPTY; Model::layers_len(&gguf)];
     let model = Model::load(&[gguf], &mut layers)?;
     let mut index = vec![0; Vocabulary::index_len(&gguf)];
@@ -86,18 +83,23 @@ fn run() -> Result<(), Box<dyn Error>> {
     }
     decoder.finish(&mut print);
     print(b"\n");
-    eprintln!(
-        "{} turns for other work, {} changes of the lamp",
-        lamp.turns, lamp.changes
-    );
-    Ok(())
+    Ok(lamp)
 }
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(()) => ExitCode::SUCCESS,
+    let mut args = std::env::args().skip(1);
+    let prompt = args.next().unwrap_or_else(|| "Once upon a time".to_owned());
+    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
+    let file = std::fs::read(&path).map_err(|error| error.to_string());
+    let lamp = file.and_then(|file| run(&file, &prompt).map_err(|error| error.to_string()));
+    match lamp {
+        Ok(lamp) => {
+            let Lamp { turns, changes } = lamp;
+            eprintln!("{turns} turns for other work, {changes} changes of the lamp");
+            ExitCode::SUCCESS
+        }
         Err(error) => {
-            eprintln!("other_work: {error}");
+            eprintln!("other_work: {path}: {error}");
             ExitCode::FAILURE
         }
     }

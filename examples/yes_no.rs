@@ -3,9 +3,9 @@
 //!
 //! `cargo run -p smidgen-examples --example yes_no -- [PROMPT [MODEL.gguf]]`
 
-use std::error::Error;
 use std::process::ExitCode;
 
+use smidgen_core::Error;
 use smidgen_core::gguf::Gguf;
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::model::{Layer, Model};
@@ -17,13 +17,10 @@ const MODEL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/models/smidgen-260k-Q8
 const PROMPT: &str = "Lily saw a big dog. She asked her mom, \"Can I pet the dog?\" Mom said, \"";
 const ANSWERS: [&str; 2] = ["Yes", "No"];
 
-fn answer() -> Result<&'static str, Box<dyn Error>> {
-    let mut args = std::env::args().skip(1);
-    let prompt = args.next().unwrap_or_else(|| PROMPT.to_owned());
-    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
-    let file = std::fs::read(&path).map_err(|error| format!("{path}: {error}"))?;
-    let mut scratch = vec![0; Gguf::scratch_len(&file)];
-    let gguf = Gguf::parse(&file, &mut scratch)?;
+/// The answer that is likeliest behind `prompt`.
+fn answer(file: &[u8], prompt: &str) -> Result<&'static str, Error> {
+    let mut scratch = vec![0; Gguf::scratch_len(file)];
+    let gguf = Gguf::parse(file, &mut scratch)?;
     let mut layers = vec![Layer::EMPTY; Model::layers_len(&gguf)];
     let model = Model::load(&[gguf], &mut layers)?;
     let mut index = vec![0; Vocabulary::index_len(&gguf)];
@@ -67,21 +64,28 @@ fn answer() -> Result<&'static str, Box<dyn Error>> {
 
 /// How likely each first token is among those that are left.
 fn show_choice(logits: &[f32], vocabulary: &Vocabulary<'_>) {
-    let total: f32 = logits.iter().map(|logit| logit.exp()).sum();
-    for (id, logit) in (0..).zip(logits).filter(|(_, logit)| logit.is_finite()) {
+    let highest = logits.iter().copied().fold(f32::MIN, f32::max);
+    let weights = logits.iter().map(|logit| (logit - highest).exp());
+    let total: f32 = weights.clone().sum();
+    for (id, weight) in (0..).zip(weights).filter(|(_, weight)| *weight > 0.0) {
         let piece = String::from_utf8_lossy(vocabulary.piece(id).unwrap_or_default());
-        eprintln!("{:5.1} % {piece}", 100.0 * logit.exp() / total);
+        eprintln!("{:5.1} % {piece}", 100.0 * weight / total);
     }
 }
 
 fn main() -> ExitCode {
-    match answer() {
+    let mut args = std::env::args().skip(1);
+    let prompt = args.next().unwrap_or_else(|| PROMPT.to_owned());
+    let path = args.next().unwrap_or_else(|| MODEL.to_owned());
+    let file = std::fs::read(&path).map_err(|error| error.to_string());
+    let answer = file.and_then(|file| answer(&file, &prompt).map_err(|error| error.to_string()));
+    match answer {
         Ok(answer) => {
             println!("{answer}");
             ExitCode::SUCCESS
         }
         Err(error) => {
-            eprintln!("yes_no: {error}");
+            eprintln!("yes_no: {path}: {error}");
             ExitCode::FAILURE
         }
     }

@@ -98,22 +98,15 @@ impl Smidgen {
     ) -> Done {
         let mut command = self.command();
         command.args(args);
-        command.stdin(Stdio::piped());
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        let line = format!("{command:?}");
-        let mut child = command
-            .spawn()
-            .unwrap_or_else(|e| panic!("cannot start {line}: {e}"));
-        let mut stdin = child.stdin.take().expect("a pipe");
-        let output = std::thread::scope(|scope| {
-            // A command that does not read its input breaks the pipe; that is its right.
-            scope.spawn(move || stdin.write_all(input));
-            child.wait_with_output()
-        });
-        Done {
-            line,
-            output: output.expect("the end of the command"),
-        }
+        Done::of(command, input)
+    }
+
+    /// Runs the program `name` of the folder `examples` in the folder, with nothing on stdin.
+    #[must_use]
+    pub fn example<S: AsRef<OsStr>>(&self, name: &str, args: impl IntoIterator<Item = S>) -> Done {
+        let mut command = Command::new(example(name));
+        command.current_dir(self.dir()).args(args);
+        Done::of(command, b"")
     }
 
     /// The command, for what the other functions do not cover; it runs in the folder, and no
@@ -143,6 +136,30 @@ pub struct Done {
 }
 
 impl Done {
+    /// Runs a command to its end with `input` on stdin.
+    ///
+    /// # Panics
+    /// It cannot be started.
+    #[must_use]
+    pub fn of(mut command: Command, input: &[u8]) -> Self {
+        command.stdin(Stdio::piped());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let line = format!("{command:?}");
+        let mut child = command
+            .spawn()
+            .unwrap_or_else(|e| panic!("cannot start {line}: {e}"));
+        let mut stdin = child.stdin.take().expect("a pipe");
+        let output = std::thread::scope(|scope| {
+            // A command that does not read its input breaks the pipe; that is its right.
+            scope.spawn(move || stdin.write_all(input));
+            child.wait_with_output()
+        });
+        Self {
+            line,
+            output: output.expect("the end of the command"),
+        }
+    }
+
     /// The exit code.
     ///
     /// # Panics
@@ -323,30 +340,47 @@ fn difference(expected: &str, got: &str) -> String {
 }
 
 /// The built command: `cargo xtask test` names it in `SMIDGEN_BIN`; else it is built, once.
-fn binary() -> &'static Path {
+#[must_use]
+pub fn binary() -> &'static Path {
     static BINARY: OnceLock<PathBuf> = OnceLock::new();
     BINARY.get_or_init(|| match std::env::var_os("SMIDGEN_BIN") {
         Some(path) => PathBuf::from(path),
-        None => build(),
+        None => {
+            let mut built = build(&["--package", "smidgen", "--bin", "smidgen"]);
+            built.pop().expect("cargo names no executable")
+        }
     })
 }
 
-fn build() -> PathBuf {
+/// A program of the folder `examples`; all are built, once.
+///
+/// # Panics
+/// There is none of this name.
+#[must_use]
+pub fn example(name: &str) -> &'static Path {
+    static EXAMPLES: OnceLock<Vec<PathBuf>> = OnceLock::new();
+    let all = EXAMPLES.get_or_init(|| build(&["--package", "smidgen-examples", "--examples"]));
+    let mut found = all.iter();
+    let path = found.find(|path| path.file_stem().is_some_and(|stem| stem == name));
+    path.unwrap_or_else(|| panic!("no example {name} among {all:?}"))
+}
+
+/// Builds what `what` names, and gives the paths of all executables.
+fn build(what: &[&str]) -> Vec<PathBuf> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
     let mut command = Command::new(cargo);
-    command.args(["build", "--package", "smidgen", "--bin", "smidgen"]);
+    command.arg("build").args(what);
     command.args(["--profile", &profile()]);
     command.arg("--message-format=json-render-diagnostics");
     command.current_dir(repository()).stderr(Stdio::inherit());
     let output = command.output().expect("cannot start cargo");
-    assert!(output.status.success(), "smidgen does not build");
+    assert!(output.status.success(), "{what:?} do not build");
     let messages = String::from_utf8_lossy(&output.stdout);
     messages
         .lines()
         .filter_map(|line| serde_json::from_str::<Value>(line).ok())
         .filter_map(|message| Some(PathBuf::from(message.get("executable")?.as_str()?)))
-        .next_back()
-        .expect("cargo names no executable")
+        .collect()
 }
 
 /// The cargo profile of this very test, so that nothing is built twice.

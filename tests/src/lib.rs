@@ -6,6 +6,6 @@ pub mod reference;
 mod shared;
 mod walk;
 
-pub use command::{Done, Smidgen};
+pub use command::{Done, Smidgen, binary, example};
 pub use shared::{models, repository, shared};
 pub use walk::{feed, walk};

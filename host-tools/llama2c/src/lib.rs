@@ -5,16 +5,22 @@
 //! together as a [`GgufBuilder`](smidgen_io::GgufBuilder), whose weights are streamed from the
 //! checkpoint when it is written.
 //!
-//! ```no_run
+//! ```
 //! use smidgen_io::{FileBytes, Overwrite};
 //! use smidgen_llama2c::{Checkpoint, Options, Vocabulary, convert};
 //!
-//! let checkpoint = FileBytes::open("stories260K.bin")?;
+//! let models = std::path::Path::new("../../examples/models");
+//! let checkpoint = FileBytes::open(models.join("smidgen-260k.bin"))?;
 //! let checkpoint = Checkpoint::parse(&checkpoint)?;
-//! let vocabulary = FileBytes::open("tok512.bin")?;
+//! let vocabulary = FileBytes::open(models.join("smidgen-260k-tokenizer.bin"))?;
 //! let vocabulary = Vocabulary::read(&vocabulary, checkpoint.config().vocab_size())?;
 //! let mut conversion = convert(&checkpoint, &vocabulary, &Options::default())?;
-//! conversion.write_file("stories260K.gguf", Overwrite::Refuse)?;
+//!
+//! let folder = tempfile::tempdir()?;
+//! let path = folder.path().join("model.gguf");
+//! conversion.write_file(&path, Overwrite::Refuse)?;
+//! let file = FileBytes::open(&path)?;
+//! assert_eq!(file.gguf()?.get_str("general.architecture")?, Some("llama"));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 
