@@ -45,7 +45,7 @@ fn answer(file: &[u8], prompt: &str) -> Result<&'static str, Error> {
                 let rest = answer.as_bytes().strip_prefix(said.as_slice());
                 rest.is_some_and(|rest| !piece.is_empty() && rest.starts_with(piece))
             };
-            if !ANSWERS.iter().any(|answer| goes_on(&answer)) {
+            if !ANSWERS.iter().any(goes_on) {
                 *logit = f32::NEG_INFINITY;
             }
         }
