@@ -45,12 +45,12 @@ def main():
             tokenizer = MODELS / "smidgen-260k-tokenizer.bin"
             smidgen("convert", "--json", checkpoint, "--vocab", tokenizer, "-o", original)
 
-        print(f"{'type':<8} {'bytes':>9} {'perplexity':>11} {'agreement':>10}")
         for number, ty in enumerate(TYPES):
             smaller = folder / f"{ty}.gguf"
             smidgen("quantize", "--json", original, smaller, ty)
             found = smidgen("compare", "--json", "-f", TEXT, original, smaller)
             if number == 0:
+                print(f"{'type':<8} {'bytes':>9} {'perplexity':>11} {'agreement':>10}")
                 a = found["a"]
                 print(f"{'original':<8} {a['bytes']:>9} {a['perplexity']:>11.4f} {1:>10.2%}")
             b = found["b"]

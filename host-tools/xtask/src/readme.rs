@@ -1,4 +1,4 @@
-//! Runs the commands that README.md shows, so that it cannot rot.
+//! Runs the commands that README.md and the examples' README.md show, so that they cannot rot.
 
 use std::fs;
 use std::path::Path;
@@ -19,18 +19,23 @@ cargo() {
 set -x
 "#;
 
-/// Runs each block of commands in README.md, in a folder of its own with `smidgen` on the `PATH`.
+/// The files whose commands are run, relative to the root.
+const FILES: &[&str] = &["README.md", "examples/README.md"];
+
+/// Runs each block of commands in these files, in a folder of its own with `smidgen` on the `PATH`.
 pub(crate) fn check() -> Result<Outcome> {
-    let readme = root().join("README.md");
-    let text = fs::read_to_string(&readme).context("cannot read README.md")?;
-    let blocks = commands(&text);
-    if blocks.is_empty() {
-        bail!("README.md shows no command");
-    }
     let smidgen = build::smidgen()?;
     let bin = smidgen.parent().context("no folder")?;
-    for block in blocks {
-        run_block(&block, bin).with_context(|| format!("README.md, line {}", block.line))?;
+    for file in FILES {
+        let text = fs::read_to_string(root().join(file));
+        let text = text.with_context(|| format!("cannot read {file}"))?;
+        let blocks = commands(&text);
+        if blocks.is_empty() {
+            bail!("{file} shows no command");
+        }
+        for block in blocks {
+            run_block(&block, bin).with_context(|| format!("{file}, line {}", block.line))?;
+        }
     }
     Ok(Outcome::Passed)
 }

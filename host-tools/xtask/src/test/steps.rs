@@ -64,7 +64,7 @@ pub(super) const STEPS: &[Step] = &[
     },
     Step {
         name: "readme",
-        about: "the commands in README.md",
+        about: "the commands in README.md and examples/README.md",
         run: readme::check,
     },
 ];
