@@ -261,6 +261,7 @@ impl<'b> KvCache<'b> {
     }
 
     /// Stores keys and values of all heads of a layer in a slot.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub(crate) fn store(
         &mut self,
         backend: Backend,
@@ -311,6 +312,7 @@ impl<'b> KvCache<'b> {
 
     /// Attention of the query heads that share a KV head, `(layer, head)`, over the first
     /// `positions` slots.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub(crate) fn attend(
         &self,
         backend: Backend,

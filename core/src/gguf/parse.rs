@@ -156,6 +156,7 @@ fn header(bytes: &[u8]) -> Result<(u32, usize, usize, Reader<'_>), Error> {
     Ok((version, tensor_count, entry_count, reader))
 }
 
+#[inline(never)] // A frame of its own: boards have little stack.
 fn check<'a>(bytes: &'a [u8], scratch: Option<&mut [u32]>, report: Report<'_>) -> Option<Gguf<'a>> {
     let (version, tensor_count, metadata_count, mut reader) = fatal(report, header(bytes))?;
     let most = tensor_count.max(metadata_count);
@@ -209,6 +210,7 @@ fn fits_32_bits(reader: &Reader<'_>, report: Report<'_>) -> Option<()> {
     Some(())
 }
 
+#[inline(never)] // As above.
 fn metadata(
     gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,
@@ -291,6 +293,7 @@ fn bad_bools(
     Some(())
 }
 
+#[inline(never)] // As above.
 fn infos(
     gguf: &mut Gguf<'_>,
     reader: &mut Reader<'_>,

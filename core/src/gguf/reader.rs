@@ -49,39 +49,55 @@ impl<'a> Reader<'a> {
     pub(super) fn take(&mut self, len: usize, what: &'static str) -> Result<&'a [u8], Error> {
         let end = self.at.checked_add(len);
         let Some(taken) = end.and_then(|end| self.bytes.get(self.at..end)) else {
-            return Err(Error {
-                kind: ErrorKind::Truncated {
-                    what,
-                    needed: to_u64(len),
-                    left: to_u64(self.left()),
-                },
-                offset: self.offset(),
-            });
+            return Err(self.truncated(len, what));
         };
         self.at = self.at.saturating_add(len);
         Ok(taken)
     }
 
-    fn array<const N: usize>(&mut self, what: &'static str) -> Result<[u8; N], Error> {
-        let taken = self.take(N, what)?;
-        let mut array = [0; N];
-        array.copy_from_slice(taken);
-        Ok(array)
+    #[cold]
+    #[inline(never)] // Errors are large, and boards have little stack.
+    fn truncated(&self, len: usize, what: &'static str) -> Error {
+        Error {
+            kind: ErrorKind::Truncated {
+                what,
+                needed: to_u64(len),
+                left: to_u64(self.left()),
+            },
+            offset: self.offset(),
+        }
+    }
+
+    /// The next bytes, if there are as many.
+    fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
+        let array = self.bytes.get(self.at..)?.first_chunk::<N>()?;
+        self.at = self.at.saturating_add(N);
+        Some(*array)
     }
 
     pub(super) fn u32(&mut self, what: &'static str) -> Result<u32, Error> {
-        self.array(what).map(u32::from_le_bytes)
+        match self.array() {
+            Some(bytes) => Ok(u32::from_le_bytes(bytes)),
+            None => Err(self.truncated(4, what)),
+        }
     }
 
     pub(super) fn u64(&mut self, what: &'static str) -> Result<u64, Error> {
-        self.array(what).map(u64::from_le_bytes)
+        match self.array() {
+            Some(bytes) => Ok(u64::from_le_bytes(bytes)),
+            None => Err(self.truncated(8, what)),
+        }
     }
 
     pub(super) fn count(&mut self, what: &'static str) -> Result<u64, Error> {
-        if self.wide {
-            self.u64(what)
+        let count = if self.wide {
+            self.array().map(u64::from_le_bytes)
         } else {
-            self.u32(what).map(u64::from)
+            self.array().map(u32::from_le_bytes).map(u64::from)
+        };
+        match count {
+            Some(count) => Ok(count),
+            None => Err(self.truncated(self.count_width(), what)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! The choice of an instruction set.
 #![allow(unsafe_code)] // To call what needs an instruction set.
 
+#[cfg(all(target_arch = "arm", feature = "armv6m"))]
+use super::armv6m;
 #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
 use super::dsp;
 #[cfg(all(target_arch = "arm", feature = "mve"))]
@@ -41,6 +43,8 @@ pub(super) enum Kind {
     Dsp,
     #[cfg(all(target_arch = "arm", feature = "mve"))]
     Mve,
+    #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+    Armv6m,
 }
 
 /// How many numbers a product has, checked against the lengths of all slices.
@@ -174,6 +178,8 @@ impl Backend {
             Some(Kind::Dsp),
             #[cfg(all(target_arch = "arm", feature = "mve"))]
             Some(Kind::Mve),
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Some(Kind::Armv6m),
         ];
         found.into_iter().flatten().map(Self)
     }
@@ -195,6 +201,8 @@ impl Backend {
             Kind::Dsp => "dsp",
             #[cfg(all(target_arch = "arm", feature = "mve"))]
             Kind::Mve => "mve",
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Kind::Armv6m => "armv6m",
         }
     }
 
@@ -221,6 +229,8 @@ impl Backend {
             #[cfg(all(target_arch = "arm", feature = "mve"))]
             // SAFETY: whoever turned the feature on says that the instructions are there.
             Kind::Mve => unsafe { mve::quantize_q8(x, out) },
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Kind::Armv6m => scalar::quantize_q8(x, out),
         }
     }
 
@@ -239,6 +249,8 @@ impl Backend {
             Kind::Dsp => scalar::quantize_q8k(x, out),
             #[cfg(all(target_arch = "arm", feature = "mve"))]
             Kind::Mve => scalar::quantize_q8k(x, out),
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Kind::Armv6m => scalar::quantize_q8k(x, out),
         }
     }
 
@@ -293,6 +305,8 @@ impl Backend {
             // SAFETY: whoever turned the feature on says that the instructions are there, and the
             // shape is that of the slices.
             Kind::Mve => unsafe { mve::matmul(ty, weights, shape, x, out) },
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Kind::Armv6m => armv6m::matmul(ty, weights, shape, x, out),
         }
     }
 }

@@ -35,6 +35,8 @@
 //! (`d = 0`), so that neither `d` nor `1 / d` is ever subnormal. If `amax` is not finite, `d` is
 //! `amax` and the quants are 0: every product with it is NaN.
 
+#[cfg(all(target_arch = "arm", feature = "armv6m"))]
+mod armv6m;
 mod attention;
 mod backend;
 #[cfg(all(target_arch = "arm", any(feature = "dsp", feature = "mve")))]
@@ -55,6 +57,8 @@ mod operations;
 mod rows;
 mod scalar;
 mod self_test;
+#[cfg(any(test, all(target_arch = "arm", feature = "armv6m")))]
+mod soft_float;
 #[cfg(test)]
 mod tests;
 #[cfg(target_arch = "x86_64")]

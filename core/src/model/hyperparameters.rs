@@ -40,6 +40,7 @@ impl Hyperparameters {
     /// # Errors
     /// Another architecture, a key that is missing or mistyped, numbers that contradict each other,
     /// an option that is not supported.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn from_metadata(gguf: &Gguf<'_>, n_vocab: usize) -> Result<Self, ModelError> {
         match gguf.get_str(keys::GENERAL_ARCHITECTURE)? {
             Some("llama") => {}

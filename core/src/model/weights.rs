@@ -98,6 +98,7 @@ impl<'m> Model<'m> {
     /// What the metadata lacks or asks for too much; a tensor that is missing, misshapen, of a
     /// type that cannot be run or is not [built in](crate::built_in), or that a llama model does not
     /// have.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn load<'a: 'm>(
         shards: &[Gguf<'a>],
         layers: &'m mut [Layer<'a>],
@@ -116,6 +117,15 @@ impl<'m> Model<'m> {
             what: "token_embd.weight must have from 1 to 16777216 rows",
         })?;
         let hp = Hyperparameters::from_metadata(first, n_vocab)?;
+        Self::find(hp, shards, layers)
+    }
+
+    #[inline(never)] // As above.
+    fn find<'a: 'm>(
+        hp: Hyperparameters,
+        shards: &[Gguf<'a>],
+        layers: &'m mut [Layer<'a>],
+    ) -> Result<Self, ModelError> {
         let given = layers.len();
         let Some(layers) = layers.get_mut(..hp.n_layers) else {
             return Err(ModelError::LayersTooSmall {
@@ -175,20 +185,22 @@ impl<'m> Model<'m> {
     /// All matrices, each with its name for a person; the classifier only if it is its own.
     pub fn matrices(&self) -> impl Iterator<Item = Matrix<'m>> + '_ {
         let own_output = !core::ptr::eq(self.output.bytes, self.token_embd.bytes);
+        // References: an iterator over matrices would be large.
         let of_layers = self.layers.iter().flat_map(|layer| {
             [
-                layer.attn_q,
-                layer.attn_k,
-                layer.attn_v,
-                layer.attn_output,
-                layer.ffn_gate,
-                layer.ffn_up,
-                layer.ffn_down,
+                &layer.attn_q,
+                &layer.attn_k,
+                &layer.attn_v,
+                &layer.attn_output,
+                &layer.ffn_gate,
+                &layer.ffn_up,
+                &layer.ffn_down,
             ]
         });
-        core::iter::once(self.token_embd)
-            .chain(own_output.then_some(self.output))
+        core::iter::once(&self.token_embd)
+            .chain(own_output.then_some(&self.output))
             .chain(of_layers)
+            .copied()
     }
 }
 

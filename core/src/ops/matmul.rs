@@ -68,6 +68,26 @@ impl Inputs<'_> {
         out: &mut [f32],
     ) {
         let Matrix {
+            ty, cols, bytes, ..
+        } = *matrix;
+        let tokens = self.tokens.saturating_sub(skipped);
+        if let Spread::AtOnce = spread {
+            let x = self.rows(ty, cols, skipped, tokens);
+            return backend.matmul(ty, bytes, cols, x, tokens, out);
+        }
+        self.multiply_spread(skipped, backend, spread, matrix, out);
+    }
+
+    #[inline(never)] // A frame of its own: boards have little stack.
+    fn multiply_spread(
+        &self,
+        skipped: usize,
+        backend: Backend,
+        spread: &mut Spread<'_>,
+        matrix: &Matrix<'_>,
+        out: &mut [f32],
+    ) {
+        let Matrix {
             ty,
             cols,
             row_bytes,

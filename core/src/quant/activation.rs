@@ -21,43 +21,82 @@ pub struct Q8Act {
 }
 
 /// The quants as the kernels of this target read them: in order.
-#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
-type Stored = [i8; 32];
+#[cfg(not(any(
+    all(target_arch = "arm", feature = "dsp", not(feature = "mve")),
+    all(target_arch = "arm", feature = "armv6m")
+)))]
+mod stored {
+    pub(super) type Stored = [i8; 32];
+    pub(super) const ZERO: Stored = [0; 32];
 
-#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
-#[inline(always)]
-fn store(qs: [i8; 32]) -> Stored {
-    qs
-}
+    #[inline(always)]
+    pub(super) fn store(qs: [i8; 32]) -> Stored {
+        qs
+    }
 
-/// Where quant `i` is stored.
-#[cfg(not(all(target_arch = "arm", feature = "dsp", not(feature = "mve"))))]
-#[inline(always)]
-fn place(i: usize) -> usize {
-    i
+    /// Quant `i`, which is below 32.
+    #[inline(always)]
+    pub(super) fn load(stored: &Stored, i: usize) -> i32 {
+        i32::from(stored[i])
+    }
 }
 
 /// The quants as the kernels of this target read them: as pairs of halfwords in the order in which
 /// SXTB16 takes four bytes apart, 0 and 2, 1 and 3.
 #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
-type Stored = [i16; 32];
+mod stored {
+    pub(super) type Stored = [i16; 32];
+    pub(super) const ZERO: Stored = [0; 32];
 
-#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
-#[inline(always)]
-fn store(qs: [i8; 32]) -> Stored {
-    core::array::from_fn(|at| i16::from(qs[place(at)]))
-}
+    #[inline(always)]
+    pub(super) fn store(qs: [i8; 32]) -> Stored {
+        core::array::from_fn(|at| i16::from(qs[place(at)]))
+    }
 
-/// Where quant `i` is stored; the exchange of the middle two of four is its own inverse.
-#[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
-#[inline(always)]
-fn place(i: usize) -> usize {
-    match i & 3 {
-        1 => i + 1,
-        2 => i - 1,
-        _ => i,
+    /// Quant `i`, which is below 32.
+    #[inline(always)]
+    pub(super) fn load(stored: &Stored, i: usize) -> i32 {
+        i32::from(stored[place(i)])
+    }
+
+    /// Where quant `i` is; the exchange of the middle two of four is its own inverse.
+    #[inline(always)]
+    fn place(i: usize) -> usize {
+        match i & 3 {
+            1 => i + 1,
+            2 => i - 1,
+            _ => i,
+        }
     }
 }
+
+/// The quants as the kernels of this target read them: word `j` is `qs[j] * 2^16 + qs[j + 16]`.
+#[cfg(all(target_arch = "arm", feature = "armv6m"))]
+mod stored {
+    pub(super) type Stored = [u32; 16];
+    pub(super) const ZERO: Stored = [0; 16];
+
+    #[inline(always)]
+    pub(super) fn store(qs: [i8; 32]) -> Stored {
+        let word = |q: i8| i32::from(q).cast_unsigned();
+        core::array::from_fn(|j| (word(qs[j]) << 16).wrapping_add(word(qs[j + 16])))
+    }
+
+    /// Quant `i`, which is below 32.
+    #[inline(always)]
+    pub(super) fn load(stored: &Stored, i: usize) -> i32 {
+        let word = stored[i % 16];
+        #[allow(clippy::cast_possible_truncation, clippy::cast_possible_wrap)] // Meant.
+        let low = i32::from(word as i16);
+        if i < 16 {
+            word.wrapping_sub(low.cast_unsigned()).cast_signed() >> 16
+        } else {
+            low
+        }
+    }
+}
+
+use stored::{Stored, load, store};
 
 impl Q8Act {
     /// Activations in a block.
@@ -67,7 +106,7 @@ impl Q8Act {
     pub const ZERO: Self = Self {
         d: 0.0,
         sum: 0,
-        qs: [0; 32],
+        qs: stored::ZERO,
     };
 
     /// A block of these quants; -128 becomes -127.
@@ -96,17 +135,24 @@ impl Q8Act {
         &mut self.qs
     }
 
+    /// The quants as they are stored.
+    #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+    #[inline(always)]
+    pub(crate) fn stored(&self) -> &Stored {
+        &self.qs
+    }
+
     /// Quant `i`, -127..=127; 0 past the end.
     #[inline]
     #[must_use]
     pub fn get(&self, i: usize) -> i32 {
-        self.qs.get(place(i)).map_or(0, |&q| i32::from(q))
+        if i < Self::LEN { load(&self.qs, i) } else { 0 }
     }
 
     /// The quants in order.
     #[inline(always)]
     pub(crate) fn quants(&self) -> impl Iterator<Item = i32> + '_ {
-        (0..Self::LEN).map(|i| i32::from(self.qs[place(i)]))
+        (0..Self::LEN).map(|i| load(&self.qs, i))
     }
 
     /// The quants in order, where they are stored so.

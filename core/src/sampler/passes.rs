@@ -14,8 +14,8 @@ use super::softmax::Weights;
 /// Takes the logits of some tokens, with the id of the first; may overwrite them.
 pub type Each<'e> = dyn FnMut(u32, &mut [f32]) + 'e;
 
-/// Scratch for those who lend none. The answer does not depend on its length.
-const OWN_SCRATCH: usize = 32;
+/// Tokens in the scratch for those who lend none. The answer does not depend on it.
+const OWN_SCRATCH: usize = 16;
 
 impl SamplerSettings {
     /// As [`choose`](Self::choose), but from logits that come in pieces, several times.
@@ -56,22 +56,42 @@ impl SamplerSettings {
         if self.temperature == 0.0 || highest == f32::INFINITY {
             return Ok(id);
         }
-        let mut own = [0; OWN_SCRATCH];
-        let scratch = match scratch.as_chunks_mut().0 {
-            [] => own.as_chunks_mut().0,
-            scratch => scratch,
-        };
         let logits = Logits {
             pass: &mut pass,
             count,
         };
-        let chosen = if self.is_llama2c() {
-            self.pass_as_llama2c(logits, highest, scratch, coin())
-        } else {
-            self.pass_as_llama_cpp(logits, highest, scratch, coin())
+        let coin = coin();
+        let chosen = match scratch.as_chunks_mut().0 {
+            [] => self.pass_with_own_scratch(logits, highest, coin),
+            scratch => self.pass(logits, highest, scratch, coin),
         };
         // The likeliest token passes every filter.
         Ok(chosen?.unwrap_or(id))
+    }
+
+    #[inline(never)] // So that only who lends no scratch has it on the stack.
+    fn pass_with_own_scratch<E>(
+        &self,
+        logits: Logits<'_, E>,
+        highest: f32,
+        coin: f32,
+    ) -> Result<Option<u32>, E> {
+        self.pass(logits, highest, &mut [[0; 2]; OWN_SCRATCH], coin)
+    }
+
+    #[inline(never)] // As above.
+    fn pass<E>(
+        &self,
+        logits: Logits<'_, E>,
+        highest: f32,
+        scratch: &mut [[u32; 2]],
+        coin: f32,
+    ) -> Result<Option<u32>, E> {
+        if self.is_llama2c() {
+            self.pass_as_llama2c(logits, highest, scratch, coin)
+        } else {
+            self.pass_as_llama_cpp(logits, highest, scratch, coin)
+        }
     }
 
     /// Temperature, softmax, top-p.

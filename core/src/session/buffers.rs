@@ -114,6 +114,7 @@ const fn max(a: usize, b: usize) -> usize {
 impl Plan {
     /// The plan for a model, whose types of weights tell which forms of activations are needed.
     #[must_use]
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn new(model: &Model<'_>, options: &SessionOptions) -> Self {
         let takes = |kind| {
             let mut types = model.matrices().map(|matrix| matrix.ty);

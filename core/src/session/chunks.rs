@@ -33,6 +33,7 @@ impl<'b> Session<'b> {
     /// # Errors
     /// A step is half done, there are no logits for the position, or one of them is NaN or infinite:
     /// then chunks before it have been handed out.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn logits_in_chunks(
         &mut self,
         each: &mut dyn FnMut(u32, &mut [f32]),

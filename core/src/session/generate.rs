@@ -270,6 +270,7 @@ impl<'g> Generator<'g> {
         result
     }
 
+    #[inline(never)] // A frame of its own: boards have little stack.
     fn run(
         &mut self,
         session: &mut Session<'_>,
@@ -374,6 +375,7 @@ impl<'g> Generator<'g> {
         Ok(self.ids.get(..len).unwrap_or_default())
     }
 
+    #[inline(never)] // A frame of its own: boards have little stack.
     fn encode_prompt(&mut self, text: &[u8], start: bool) -> Result<usize, EncodeError> {
         let of_file = self.vocabulary.prompt_options();
         let options = EncodeOptions {
@@ -389,6 +391,7 @@ impl<'g> Generator<'g> {
     ///
     /// # Errors
     /// What [`Session::logits_mut`] and [`Sampler::sample`] report.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn choose(
         &mut self,
         session: &mut Session<'_>,
@@ -400,21 +403,33 @@ impl<'g> Generator<'g> {
         let id = if session.is_in_chunks() {
             self.choose_in_chunks(session, forbidden)?
         } else {
-            let logits = session.logits_mut()?;
-            if let Some(watch) = &mut self.watch {
-                watch(0, logits);
-            }
-            if let Some(mask) = &mut self.mask {
-                mask(logits);
-            }
-            logit_bias_from(0, logits, forbidden);
-            self.sampler
-                .sample(logits, self.recent.ids(), self.scratch)?
+            self.choose_at_once(session, forbidden)?
         };
         self.recent.push(id);
         Ok(id)
     }
 
+    #[inline(never)] // A frame of its own: boards have little stack.
+    fn choose_at_once(
+        &mut self,
+        session: &mut Session<'_>,
+        forbidden: &[(u32, f32)],
+    ) -> Result<u32, GenerateError> {
+        let logits = session.logits_mut()?;
+        if let Some(watch) = &mut self.watch {
+            watch(0, logits);
+        }
+        if let Some(mask) = &mut self.mask {
+            mask(logits);
+        }
+        logit_bias_from(0, logits, forbidden);
+        let id = self
+            .sampler
+            .sample(logits, self.recent.ids(), self.scratch)?;
+        Ok(id)
+    }
+
+    #[inline(never)] // As above.
     fn choose_in_chunks(
         &mut self,
         session: &mut Session<'_>,

@@ -159,6 +159,7 @@ impl<'b> Session<'b> {
         Self::with_plan(model, options, Plan::new(model, &options), buffers)
     }
 
+    #[inline(never)] // A frame of its own: boards have little stack.
     fn with_plan(
         model: &'b Model<'b>,
         options: SessionOptions,

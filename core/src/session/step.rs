@@ -44,6 +44,7 @@ impl Session<'_> {
     ///
     /// # Errors
     /// As [`prompt`](Self::prompt), or more tokens than fit into a pass.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn start(&mut self, tokens: &[u32]) -> Result<(), SessionError> {
         self.check(tokens)?;
         let (given, batch) = (tokens.len(), self.options.batch);
@@ -130,14 +131,23 @@ impl Session<'_> {
     }
 
     fn attention(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
+        self.project(pass, layer, skipped);
+        self.attend(pass, skipped);
+        if skipped < pass.tokens {
+            self.add_attended(pass, layer, skipped);
+        }
+    }
+
+    /// Queries, keys and values of all tokens.
+    #[inline(never)] // A frame of its own: boards have little stack.
+    fn project(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
         let (backend, tokens) = (self.backend, pass.tokens);
         let spread = &mut self.spread;
         let (n_embd, q_dim, kv_dim) = (hp.n_embd, hp.q_dim(), hp.kv_dim());
-        let wanted = tokens - skipped;
         let parts = self.plan.split(self.floats);
         let x = cut(parts.x, tokens * n_embd);
-        let (q, rest) = parts.middle.split_at_mut(wanted * q_dim);
+        let (q, rest) = parts.middle.split_at_mut((tokens - skipped) * q_dim);
         let (k, rest) = rest.split_at_mut(tokens * kv_dim);
         let v = cut(rest, tokens * kv_dim);
 
@@ -159,28 +169,35 @@ impl Session<'_> {
         inputs.multiply_from(skipped, backend, spread, &layer.attn_q, q);
         inputs.multiply(backend, spread, &layer.attn_k, k);
         inputs.multiply(backend, spread, &layer.attn_v, v);
+    }
+
+    /// Turns queries and keys, keeps keys and values, and attends to all that are kept.
+    #[inline(never)] // As above.
+    fn attend(&mut self, pass: Pass, skipped: usize) {
+        let hp = &self.model.hyperparameters;
+        let (backend, tokens) = (self.backend, pass.tokens);
+        let (q_dim, kv_dim) = (hp.q_dim(), hp.kv_dim());
+        let wanted = tokens - skipped;
+        let parts = self.plan.split(self.floats);
+        let (q, rest) = parts.middle.split_at_mut(wanted * q_dim);
+        let (k, v) = rest.split_at_mut(tokens * kv_dim);
 
         // Token by token: in a ring, a later token takes the place of a position that an earlier
         // one still sees.
-        let attended = cut(parts.input, wanted * q_dim);
         let window = self.options.window;
-        let mut queries = q
-            .chunks_exact_mut(q_dim)
-            .zip(attended.chunks_exact_mut(q_dim));
-        let rows = k.chunks_exact_mut(kv_dim).zip(v.chunks_exact(kv_dim));
-        let angles = parts.rotation.chunks_exact(hp.rope_dim);
-        for (index, ((k, v), angles)) in rows.zip(angles).enumerate() {
+        for index in 0..tokens {
             let position = self.position + index;
+            let angles = row(parts.rotation, hp.rope_dim, index);
+            let (k, v) = (row(k, kv_dim, index), row(v, kv_dim, index));
             backend.rope(k, hp.head_dim, angles);
             self.cache
                 .store(backend, pass.layer, position % window, k, v);
-            if index < skipped {
+            let Some(index) = index.checked_sub(skipped) else {
                 continue;
-            }
-            let Some((q, attended)) = queries.next() else {
-                break;
             };
+            let q = row(q, q_dim, index);
             backend.rope(q, hp.head_dim, angles);
+            let attended = row(parts.input, q_dim, index);
             let positions = window.min(position + 1);
             let group = q_dim / hp.n_kv_heads;
             let heads = q.chunks_exact(group).zip(attended.chunks_exact_mut(group));
@@ -192,13 +209,21 @@ impl Session<'_> {
                 let head = (pass.layer, kv_head);
                 self.cache
                     .attend(backend, head, q, positions, scratch, attended);
-                spread.pause();
+                self.spread.pause();
             }
         }
-        if wanted == 0 {
-            return;
-        }
+    }
 
+    /// Adds what attention found to the residual stream.
+    #[inline(never)] // As above.
+    fn add_attended(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
+        let hp = &self.model.hyperparameters;
+        let (backend, n_embd) = (self.backend, hp.n_embd);
+        let spread = &mut self.spread;
+        let wanted = pass.tokens - skipped;
+        let parts = self.plan.split(self.floats);
+        let x = cut(parts.x, pass.tokens * n_embd);
+        let attended = cut(parts.input, wanted * hp.q_dim());
         if let Some(probe) = &mut self.probe {
             probe(Tap::AttentionOutput(pass.layer), attended);
         }
@@ -214,6 +239,7 @@ impl Session<'_> {
         backend.add(behind(x, skipped * n_embd), added);
     }
 
+    #[inline(never)] // A frame of its own: boards have little stack.
     fn feed_forward(&mut self, pass: Pass, layer: &Layer<'_>, skipped: usize) {
         let hp = &self.model.hyperparameters;
         let (backend, tokens) = (self.backend, pass.tokens - skipped);
@@ -262,6 +288,7 @@ impl Session<'_> {
 
     /// Computes the logits behind one of the tokens of the pass that has just been done; without a
     /// buffer for them, what goes into the classifier.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub(super) fn classify(&mut self, token: usize) {
         let hp = &self.model.hyperparameters;
         let (backend, n_embd) = (self.backend, hp.n_embd);
@@ -295,4 +322,10 @@ fn behind(part: &mut [f32], len: usize) -> &mut [f32] {
 /// The first `len` elements; the plan has room for them.
 fn cut(part: &mut [f32], len: usize) -> &mut [f32] {
     part.get_mut(..len).unwrap_or_default()
+}
+
+/// Row `index` of rows of `len` elements; the plan has room for it.
+fn row(part: &mut [f32], len: usize, index: usize) -> &mut [f32] {
+    let start = index * len;
+    part.get_mut(start..start + len).unwrap_or_default()
 }

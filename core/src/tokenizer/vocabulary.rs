@@ -86,6 +86,7 @@ impl<'a> Vocabulary<'a> {
     ///
     /// # Errors
     /// A tokenizer of another kind, missing or misshapen metadata, an `index` that is too short.
+    #[inline(never)] // A frame of its own: boards have little stack.
     pub fn load(gguf: &Gguf<'a>, index: &'a mut [u32]) -> Result<Self, VocabularyError> {
         let missing = |key| VocabularyError::Key(KeyError::Missing { key });
         let model = gguf.get_bytes(keys::TOKENIZER_GGML_MODEL)?;

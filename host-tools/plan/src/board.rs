@@ -47,7 +47,7 @@ pub struct Memory {
     pub code_bytes: u64,
     /// The most bytes of variables beside the buffers that [`Footprint`](crate::Footprint) has.
     pub variable_bytes: u64,
-    /// Bytes that are left for the stack, beside those for the model's layers.
+    /// Bytes that are left for the stack.
     pub stack_bytes: u64,
     /// Bytes of the longest prompt.
     pub prompt_bytes: usize,

@@ -180,10 +180,10 @@ impl Footprint {
         2 * (2 * pointer) + 7 * (size_of::<GgmlType>() + 4 * pointer)
     }
 
-    /// Bytes of the stack, on which the layers' places are.
+    /// Bytes of the other variables, among which are the layers' places.
     #[must_use]
-    pub const fn stack_bytes(&self, memory: &Memory) -> u64 {
-        memory.stack_bytes + (self.layers * Self::layer_bytes(memory)) as u64
+    pub const fn variable_bytes(&self, memory: &Memory) -> u64 {
+        memory.variable_bytes + (self.layers * Self::layer_bytes(memory)) as u64
     }
 }
 

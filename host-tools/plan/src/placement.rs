@@ -96,8 +96,12 @@ impl Placement {
             (memory.ram, PartKind::Kv, bytes(footprint.kv_bytes())),
             (memory.ram, PartKind::Activations, activations),
             (memory.ram, PartKind::Text, text),
-            (memory.ram, PartKind::Variables, memory.variable_bytes),
-            (memory.ram, PartKind::Stack, footprint.stack_bytes(memory)),
+            (
+                memory.ram,
+                PartKind::Variables,
+                footprint.variable_bytes(memory),
+            ),
+            (memory.ram, PartKind::Stack, memory.stack_bytes),
         ] {
             let part = Part { kind, bytes };
             match places.iter_mut().find(|place| place.region == region) {

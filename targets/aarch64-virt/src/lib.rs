@@ -8,7 +8,7 @@ use aarch64_rt::{
     DEFAULT_MAIR, DEFAULT_SCTLR, DEFAULT_TCR, ExceptionHandlers, InitialPagetable,
     exception_handlers, initial_pagetable,
 };
-use smidgen_firmware::{Board, Layer, PAINT, Program, Semihosted, Stack};
+use smidgen_firmware::{Board, PAINT, Program, Semihosted, Stack};
 
 /// The linked model and its memory.
 mod model {
@@ -128,8 +128,7 @@ impl Board for Virt {
 pub fn start(program: Program<Virt>) -> ! {
     let status = match Virt::new() {
         Some(mut board) => {
-            let mut layers = [Layer::EMPTY; model::LAYERS];
-            let memory = model::memory(&mut layers);
+            let memory = model::memory();
             smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
         }
         None => 2,

@@ -1,8 +1,10 @@
 //! The program that counts the instructions of a step.
 
+use core::mem::take;
+
 use smidgen_core::gguf::Gguf;
 use smidgen_core::model::Model;
-use smidgen_core::sampler::SamplerSettings;
+use smidgen_core::sampler::{Each, SamplerSettings};
 use smidgen_core::session::Session;
 use smidgen_core::tokenizer::Vocabulary;
 
@@ -18,24 +20,23 @@ use crate::{Board, Failure, Linked, Memory, Request};
 pub fn bench<B: Board>(
     board: &mut B,
     linked: &Linked,
-    memory: Memory<'_>,
+    memory: &'static mut Memory,
     request: &Request<'static>,
 ) -> Result<(), Failure> {
     let gguf = Gguf::parse_small(linked.model)?;
-    let vocabulary = Vocabulary::load(&gguf, memory.index)?;
-    let model = Model::load(&[gguf], memory.layers)?;
-    let session = Session::new(&model, linked.options, memory.buffers)?;
+    let vocabulary = Vocabulary::load(&gguf, take(&mut memory.index))?;
+    let model = Model::load(&[gguf], take(&mut memory.layers))?;
+    let session = linked.session(&model, memory.take_buffers())?;
     let mut session = session.with_backend(request.backend);
     let mut id = vocabulary.bos().unwrap_or(0);
     let (mut first, mut last, mut sum) = (None, 0, 0);
     for _ in 0..request.tokens {
         let before = board.instructions();
-        session.step(id)?;
+        step(&mut session, id)?;
         last = board.instructions() - before;
         first.get_or_insert(last);
         sum += last;
-        let chosen = SamplerSettings::GREEDY.choose(session.logits_mut()?, &[], &mut [], || 0.0);
-        id = chosen?;
+        id = likeliest(&mut session)?;
     }
     let count = u64::try_from(request.tokens.max(1)).unwrap_or(u64::MAX);
     let (first, mean) = (first.unwrap_or(0), (sum + count / 2) / count);
@@ -45,4 +46,24 @@ pub fn bench<B: Board>(
         format_args!("backend {backend}\nfirst {first}\nlast {last}\nmean {mean}\n"),
     );
     Ok(())
+}
+
+/// Takes a token and computes all logits, be it in chunks.
+fn step(session: &mut Session<'_>, id: u32) -> Result<(), Failure> {
+    if session.is_in_chunks() {
+        session.take(&[id])?;
+        session.logits_in_chunks(&mut |_, _| {})?;
+    } else {
+        session.step(id)?;
+    }
+    Ok(())
+}
+
+fn likeliest(session: &mut Session<'_>) -> Result<u32, Failure> {
+    let settings = SamplerSettings::GREEDY;
+    if session.is_in_chunks() {
+        let mut pass = |each: &mut Each<'_>| Ok(session.logits_in_chunks(each)?);
+        return settings.choose_in_passes(&mut pass, &[], &mut [], || 0.0);
+    }
+    Ok(settings.choose(session.logits_mut()?, &[], &mut [], || 0.0)?)
 }

@@ -39,4 +39,4 @@ pub use smidgen_console::{PAINT, Stack};
 pub use smidgen_core::kv_cache::KvType;
 pub use smidgen_core::model::Layer;
 pub use smidgen_core::session::SessionOptions;
-pub use static_cell::ConstStaticCell;
+pub use static_cell::{ConstStaticCell, StaticCell};

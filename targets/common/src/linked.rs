@@ -1,6 +1,7 @@
 //! The model that is linked into the firmware.
 
-use smidgen_core::session::SessionOptions;
+use smidgen_core::model::Model;
+use smidgen_core::session::{Buffers, Session, SessionError, SessionOptions};
 
 /// Bytes at an address that a GGUF file may lie at: its alignment holds for its tensors only if the
 /// file itself is aligned.
@@ -17,9 +18,27 @@ pub struct Linked {
     pub checksum: u64,
     /// Kind and size of the KV cache.
     pub options: SessionOptions,
+    /// Whether there is a buffer for logits; without, tokens are chosen from chunks of them.
+    pub has_logits: bool,
 }
 
 impl Linked {
+    /// A session with the linked model.
+    ///
+    /// # Errors
+    /// A buffer is too small.
+    pub fn session<'b>(
+        &self,
+        model: &'b Model<'b>,
+        buffers: Buffers<'b>,
+    ) -> Result<Session<'b>, SessionError> {
+        if self.has_logits {
+            Session::new(model, self.options, buffers)
+        } else {
+            Session::without_logits(model, self.options, buffers)
+        }
+    }
+
     /// Whether the bytes are those that were linked: flash can be read wrongly, or have been
     /// written wrongly.
     #[must_use]

@@ -1,6 +1,6 @@
 //! The memory of a session, as static buffers whose lengths the build script takes from the plan.
 
-use core::mem::MaybeUninit;
+use core::mem::{MaybeUninit, replace, take};
 
 use smidgen_core::kv_cache::KvBuffers;
 use smidgen_core::model::Layer;
@@ -9,11 +9,11 @@ use smidgen_core::session::Buffers;
 
 /// All of RAM that a run of a model takes, beside the stack.
 #[derive(Debug)]
-pub struct Memory<'l> {
+pub struct Memory {
     /// For the session.
     pub buffers: Buffers<'static>,
     /// A place for each layer.
-    pub layers: &'l mut [Layer<'static>],
+    pub layers: &'static mut [Layer<'static>],
     /// For the vocabulary; empty if the file has an index.
     pub index: &'static mut [u32],
     /// For the prompt while it is encoded.
@@ -22,6 +22,28 @@ pub struct Memory<'l> {
     pub ids: &'static mut [u32],
     /// For the command line.
     pub command_line: &'static mut [MaybeUninit<u8>],
+}
+
+impl Memory {
+    /// The buffers for the session, which can be had once.
+    pub fn take_buffers(&mut self) -> Buffers<'static> {
+        let Buffers {
+            floats,
+            q8,
+            q8k,
+            ints,
+            steps,
+            kv,
+        } = &mut self.buffers;
+        Buffers {
+            floats: take(floats),
+            q8: take(q8),
+            q8k: take(q8k),
+            ints: take(ints),
+            steps: take(steps),
+            kv: replace(kv, KvBuffers::F16(&mut [])),
+        }
+    }
 }
 
 /// Everything but keys and values.
@@ -74,11 +96,11 @@ impl<
     };
 
     /// Handed over.
-    pub fn with<'l>(
+    pub fn with(
         &'static mut self,
         kv: KvBuffers<'static>,
-        layers: &'l mut [Layer<'static>],
-    ) -> Memory<'l> {
+        layers: &'static mut [Layer<'static>],
+    ) -> Memory {
         Memory {
             buffers: Buffers {
                 floats: &mut self.floats,

@@ -3,36 +3,55 @@
 use core::fmt::Write as _;
 
 use embedded_io::Write;
+use static_cell::StaticCell;
 
 use crate::{Board, Failure, Linked, Memory, Request};
 
 /// A program: what runs on a board.
-pub type Program<B> = fn(&mut B, &Linked, Memory<'_>, &Request<'static>) -> Result<(), Failure>;
+pub type Program<B> =
+    fn(&mut B, &Linked, &'static mut Memory, &Request<'static>) -> Result<(), Failure>;
 
 /// Runs a program; the answer is the exit status, 0 or 1. Of a failure it says why.
 pub fn run<B: Board>(
     board: &mut B,
     linked: &Linked,
-    memory: Memory<'_>,
+    memory: &'static mut Memory,
     program: Program<B>,
 ) -> i32 {
-    let Err(failure) = run_as_asked(board, linked, memory, program) else {
-        return 0;
-    };
-    say(board.console(), format_args!("smidgen: {failure}\n"));
-    1
+    match run_as_asked(board, linked, memory, program) {
+        Ok(()) => 0,
+        Err(failure) => {
+            say_why(board.console(), &failure);
+            1
+        }
+    }
+}
+
+#[inline(never)] // A frame of its own: boards have little stack.
+fn say_why(console: &mut impl Write, failure: &Failure) {
+    say(console, format_args!("smidgen: {failure}\n"));
 }
 
 fn run_as_asked<B: Board>(
     board: &mut B,
     linked: &Linked,
-    mut memory: Memory<'_>,
+    memory: &'static mut Memory,
     program: Program<B>,
 ) -> Result<(), Failure> {
     let line = board.command_line(core::mem::take(&mut memory.command_line));
+    let request = understand(line)?;
+    program(board, linked, memory, request)
+}
+
+/// What a command line asks for, in a place of its own.
+#[inline(never)] // As above.
+fn understand(line: &'static [u8]) -> Result<&'static Request<'static>, Failure> {
+    static REQUEST: StaticCell<Request<'static>> = StaticCell::new();
     let line = core::str::from_utf8(line).map_err(|_| Failure::CommandLine)?;
-    let request = Request::parse(line)?;
-    program(board, linked, memory, &request)
+    match Request::parse(line) {
+        Ok(request) => Ok(REQUEST.init(request)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Prints; what a console does not take is lost, as there is no one to tell.

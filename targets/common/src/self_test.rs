@@ -12,7 +12,7 @@ use crate::{Board, Failure, Linked, Memory, Request};
 pub fn self_test<B: Board>(
     board: &mut B,
     linked: &Linked,
-    _: Memory<'_>,
+    _: &'static mut Memory,
     _: &Request<'static>,
 ) -> Result<(), Failure> {
     if !linked.is_intact() {

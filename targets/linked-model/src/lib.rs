@@ -175,8 +175,8 @@ fn code(board: &Board, footprint: &Footprint, path: &Path, bytes: &[u8]) -> Stri
     let line = Footprint::line(memory);
     let (work_bytes, kv_bytes) = (footprint.work_bytes(memory), footprint.kv_bytes());
     let layer_bytes = Footprint::layer_bytes(memory);
-    let (stack, variables) = (footprint.stack_bytes(memory), memory.variable_bytes);
-    let ram = memory.ram.len;
+    let (stack, variables) = (memory.stack_bytes, footprint.variable_bytes(memory));
+    let (ram, has_logits) = (memory.ram.len, memory.has_logits);
     let mut code = String::new();
     writeln!(
         code,
@@ -191,6 +191,8 @@ type Cell<T> = firmware::ConstStaticCell<T>;
 static MODEL: firmware::Aligned<{len}> = firmware::Aligned(*include_bytes!({path:?}));
 static SMIDGEN_WORK: Cell<Work> = Cell::new(Work::ZERO);
 static SMIDGEN_KV: Cell<Kv> = Cell::new(Kv::ZERO);
+static SMIDGEN_LAYERS: firmware::StaticCell<[firmware::Layer<'static>; {layers}]> =
+    firmware::StaticCell::new();
 
 /// The model.
 pub(crate) static LINKED: firmware::Linked = firmware::Linked {{
@@ -202,10 +204,8 @@ pub(crate) static LINKED: firmware::Linked = firmware::Linked {{
         ring: {ring},
         batch: {batch},
     }},
+    has_logits: {has_logits},
 }};
-
-/// Places for the model's layers.
-pub(crate) const LAYERS: usize = {layers};
 
 // What `smidgen plan` says is what there is.
 const _: () = assert!(size_of::<Cell<Work>>() == {work_bytes}, \"not the planned buffers\");
@@ -219,8 +219,11 @@ const _: () = assert!(
 );
 
 /// The memory for it; to be called once.
-pub(crate) fn memory<'l>(layers: &'l mut [firmware::Layer<'static>]) -> firmware::Memory<'l> {{
-    SMIDGEN_WORK.take().with(SMIDGEN_KV.take().buffers(), layers)
+#[inline(never)] // A frame of its own: boards have little stack.
+pub(crate) fn memory() -> &'static mut firmware::Memory {{
+    static MEMORY: firmware::StaticCell<firmware::Memory> = firmware::StaticCell::new();
+    let layers = SMIDGEN_LAYERS.init_with(|| [firmware::Layer::EMPTY; {layers}]);
+    MEMORY.init_with(|| SMIDGEN_WORK.take().with(SMIDGEN_KV.take().buffers(), layers))
 }}"
     )
     .expect("a string takes any text");

@@ -1,7 +1,7 @@
 //! Smidgen on Arm's MPS2 boards.
 #![no_std]
 
-use smidgen_firmware::{CortexM, Layer, Program, painted_stack};
+use smidgen_firmware::{CortexM, Program, painted_stack};
 
 /// The linked model and its memory.
 mod model {
@@ -19,8 +19,7 @@ const INSTRUCTIONS_IN_100_TICKS: u64 = if cfg!(feature = "an505") {
 pub fn start(program: Program<CortexM>) -> ! {
     let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
         Some(mut board) => {
-            let mut layers = [Layer::EMPTY; model::LAYERS];
-            let memory = model::memory(&mut layers);
+            let memory = model::memory();
             smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
         }
         None => 2,

@@ -1,7 +1,7 @@
 //! Smidgen on Arm's MPS3 board with image AN547, a Cortex-M55.
 #![no_std]
 
-use smidgen_firmware::{CortexM, Layer, Program, painted_stack};
+use smidgen_firmware::{CortexM, Program, painted_stack};
 
 /// The linked model and its memory.
 mod model {
@@ -15,8 +15,7 @@ const INSTRUCTIONS_IN_100_TICKS: u64 = 3_125;
 pub fn start(program: Program<CortexM>) -> ! {
     let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
         Some(mut board) => {
-            let mut layers = [Layer::EMPTY; model::LAYERS];
-            let memory = model::memory(&mut layers);
+            let memory = model::memory();
             smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
         }
         None => 2,

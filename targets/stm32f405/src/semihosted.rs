@@ -1,6 +1,6 @@
 //! The programs that end, with their words by semihosting.
 
-use smidgen_firmware::{CortexM, Layer, Program, painted_stack};
+use smidgen_firmware::{CortexM, Program, painted_stack};
 
 /// The linked model and its memory.
 mod model {
@@ -14,8 +14,7 @@ const INSTRUCTIONS_IN_100_TICKS: u64 = 595;
 pub fn start(program: Program<CortexM>) -> ! {
     let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
         Some(mut board) => {
-            let mut layers = [Layer::EMPTY; model::LAYERS];
-            let memory = model::memory(&mut layers);
+            let memory = model::memory();
             smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
         }
         None => 2,
