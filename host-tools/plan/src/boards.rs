@@ -16,6 +16,7 @@ pub const BOARDS: &[Board] = &[
     MPS2_AN505,
     MPS3_AN547,
     STM32F405,
+    MICROBIT,
 ];
 
 /// The board of this name.
@@ -96,7 +97,7 @@ const MPS2_AN386: Board = Board {
         model: MPS2_CODE,
         ram: region("SRAM", 0x2000_0000, 4 * MIB),
         code_bytes: 176 * KIB,
-        variable_bytes: KIB,
+        variable_bytes: 2 * KIB,
         stack_bytes: 16 * KIB,
         prompt_bytes: 128,
         has_logits: true,
@@ -214,6 +215,43 @@ const STM32F405: Board = Board {
         cpu: None,
     }),
     ..MPS2_AN386
+};
+
+const MICROBIT_FLASH: Region = region("flash", 0, 256 * KIB);
+
+const MICROBIT: Board = Board {
+    name: "microbit",
+    about: "BBC micro:bit v1 (nRF51822)",
+    core: "Cortex-M0",
+    memory: Memory {
+        code: MICROBIT_FLASH,
+        model: MICROBIT_FLASH,
+        ram: region("RAM", 0x2000_0000, 16 * KIB),
+        code_bytes: 84 * KIB,
+        variable_bytes: 768,
+        stack_bytes: 2560,
+        prompt_bytes: 32,
+        has_logits: false,
+        wide_activations: true,
+        pointer_bytes: 4,
+    },
+    options: SessionOptions {
+        kv: KvType::Q8Row,
+        window: 24,
+        ring: true,
+        batch: 1,
+    },
+    firmware: Firmware {
+        package: "microbit",
+        target: "thumbv6m-none-eabi",
+        features: &[],
+        has_console: false,
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-arm",
+        machine: &["-M", "microbit"],
+        cpu: None,
+    }),
 };
 
 #[cfg(test)]

@@ -30,18 +30,16 @@ pub(crate) struct Args {
 const POSITIONS: &str = "256";
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
-    let mut files = args.models.clone();
-    if files.is_empty() {
-        for ty in models::TYPES {
-            files.extend(models::stories(ty)?);
-        }
-    }
-    if files.is_empty() {
-        bail!("no shared test material here: name a GGUF with --model");
-    }
     let boards = choose(&args.boards)?;
     let mut rows = Vec::new();
     for board in boards.into_iter().filter(|board| board.measured) {
+        let mut files = args.models.clone();
+        if files.is_empty() {
+            files = models::fitting(board)?;
+        }
+        if files.is_empty() {
+            bail!("no shared test material here: name a GGUF with --model");
+        }
         for model in &files {
             if fs::metadata(model)?.len() > board.row.memory.model.len {
                 continue;
@@ -87,7 +85,8 @@ const HEAD: &str = "\
 # Instructions of a step
 
 Written by `cargo xtask bench boards`: QEMU counts instructions, which are not cycles. A step takes
-one token to the logits behind it; choosing a token is not counted. The cache holds 256 positions.
+one token to the logits behind it; choosing a token is not counted. Where the window has fewer than
+256 positions, the cache is a ring.
 
 ";
 

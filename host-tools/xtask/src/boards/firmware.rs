@@ -1,5 +1,6 @@
 //! One firmware: built for a board with a model, and run in QEMU.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,6 +8,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use smidgen_core::gguf::Gguf;
 use smidgen_core::session::SessionOptions;
 
 use super::Board;
@@ -14,6 +16,9 @@ use crate::process::{self, cargo, output_within, root, shown};
 
 /// A story takes some seconds in QEMU, on a machine with other work several times as many.
 const LIMIT: Duration = Duration::from_secs(120);
+
+/// Flash that has no room for the code of types that a model does not have.
+const SHORT_FLASH: u64 = 256 << 10;
 
 /// A program under `targets/*/src/bin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -97,6 +102,11 @@ impl<'a> Source<'a> {
         build.env("SMIDGEN_KV", kv.name());
         build.env("SMIDGEN_WINDOW", window.to_string());
         build.env("SMIDGEN_RING", if ring { "1" } else { "0" });
+        if board.row.memory.model.len <= SHORT_FLASH {
+            // Only what this model needs is built in.
+            build.env("SMIDGEN_TYPES", types_of(self.model)?);
+            build.env("SMIDGEN_KV_TYPES", self.options.kv.name());
+        }
         if let Some(flags) = board.rustflags {
             let target = built_by.target.to_uppercase().replace(['-', '.'], "_");
             build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
@@ -171,4 +181,13 @@ impl Firmware {
         let mut command = self.command(cpu, words)?;
         output_within(&mut command, LIMIT).with_context(|| shown(&command))
     }
+}
+
+/// The types of a model's matrices, as `SMIDGEN_TYPES` takes them.
+fn types_of(model: &Path) -> Result<String> {
+    let bytes = fs::read(model)?;
+    let gguf = Gguf::parse_small(&bytes).with_context(|| model.display().to_string())?;
+    let matrices = gguf.tensors().filter(|info| info.rows() > Some(1));
+    let types: BTreeSet<_> = matrices.map(|info| info.ty().to_string()).collect();
+    Ok(Vec::from_iter(types).join(","))
 }

@@ -6,11 +6,42 @@ use std::process::Command;
 
 use anyhow::Result;
 
+use super::Board;
 use crate::build;
 use crate::process::{output, root, target_dir};
 
-/// The types of weights, as they stand in file names.
+/// The types of weights, as they stand in file names. With `-pure` behind it, the type is also that
+/// of the embedding.
 pub(super) const TYPES: &[&str] = &["Q8_0", "Q5_0", "Q4_0", "F32"];
+
+/// The type for boards that none of [`TYPES`] fits: that of the embedding too.
+const SMALLEST: &str = "Q4_0-pure";
+
+/// The models of [`TYPES`] that fit into the flash of a board, else one that is smaller.
+///
+/// # Errors
+/// As for [`stories`].
+pub(super) fn fitting(board: Board) -> Result<Vec<PathBuf>> {
+    let memory = &board.row.memory;
+    let code = if memory.model == memory.code {
+        memory.code_bytes
+    } else {
+        0
+    };
+    let mut models = Vec::new();
+    for ty in TYPES {
+        models.extend(stories(ty)?);
+    }
+    let fits = |model: &PathBuf| {
+        let bytes = fs::metadata(model).map_or(u64::MAX, |file| file.len());
+        code.saturating_add(bytes) <= memory.model.len
+    };
+    models.retain(fits);
+    if models.is_empty() {
+        models.extend(stories(SMALLEST)?);
+    }
+    Ok(models)
+}
 
 /// stories260K with weights of a type, converted and quantized by `smidgen`, if the folder of shared
 /// test material is there. Where blocks need it, the feed-forward size is padded.
@@ -42,7 +73,12 @@ pub(super) fn stories(ty: &str) -> Result<Option<PathBuf>> {
     if ty != "F32" {
         let mut quantize = Command::new(&smidgen);
         quantize.args(["quantize", "--quiet", "--force"]);
-        quantize.arg(path("F32")).arg(path(ty)).arg(ty);
+        let pure = ty.strip_suffix("-pure");
+        quantize.args(pure.map(|_| "--pure"));
+        quantize
+            .arg(path("F32"))
+            .arg(path(ty))
+            .arg(pure.unwrap_or(ty));
         output(&mut quantize)?;
     }
     Ok(Some(path(ty)))
@@ -51,6 +87,7 @@ pub(super) fn stories(ty: &str) -> Result<Option<PathBuf>> {
 /// The type in a file's name, or `-`.
 pub(super) fn type_of(model: &Path) -> &'static str {
     let name = model.file_stem().unwrap_or_default().to_string_lossy();
+    let name = name.trim_end_matches("-pure");
     TYPES
         .iter()
         .find(|ty| name.ends_with(**ty))

@@ -15,7 +15,7 @@ pub(crate) struct Args {
     /// The board; `cargo xtask size` without a name lists them.
     #[arg(long, value_name = "BOARD")]
     board: String,
-    /// The GGUF to link in [default: stories260K with 8 bits, from the shared test material].
+    /// The GGUF to link in [default: stories260K from the shared test material].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
     /// What the story begins with.
@@ -44,12 +44,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let board = find(&args.board)?;
     let model = match &args.model {
         Some(model) => Some(model.clone()),
-        None => models::stories("Q8_0")?,
+        None => models::fitting(board)?.into_iter().next(),
     };
     let model = model.context("no shared test material here: name a GGUF with --model")?;
-    let board = find(&args.board)?;
     let source = Source {
         options: args.kv.options(board),
         ..Source::new(board, &model)

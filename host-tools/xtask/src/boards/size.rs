@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// The board; without, all are listed.
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
-    /// The GGUF to link in [default: stories260K with 8 bits, from the shared test material].
+    /// The GGUF to link in [default: stories260K from the shared test material].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
     #[command(flatten)]
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let board = find(name)?;
     let model = match &args.model {
         Some(model) => Some(model.clone()),
-        None => models::stories("Q8_0")?,
+        None => models::fitting(board)?.into_iter().next(),
     };
     let model = model.context("no shared test material here: name a GGUF with --model")?;
     let source = Source {

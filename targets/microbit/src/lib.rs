@@ -1,0 +1,24 @@
+//! Smidgen on the BBC micro:bit v1.
+#![no_std]
+
+use smidgen_firmware::{CortexM, Program, painted_stack};
+
+/// The linked model and its memory.
+mod model {
+    include!(concat!(env!("OUT_DIR"), "/model.rs"));
+}
+
+/// 62.5 ns at 16 MHz; under QEMU an instruction takes one.
+const INSTRUCTIONS_IN_100_TICKS: u64 = 6_250;
+
+/// Runs a program and exits with its status.
+pub fn start(program: Program<CortexM>) -> ! {
+    let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
+        Some(mut board) => {
+            let memory = model::memory();
+            smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
+        }
+        None => 2,
+    };
+    smidgen_firmware::exit(status)
+}
