@@ -15,8 +15,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use smidgen_core::kv_cache::KvType;
+use smidgen_core::model::ModelError;
 use smidgen_core::session::{Plan, SessionOptions};
-use smidgen_plan::{Board, Footprint, Region};
+use smidgen_plan::{Board, Footprint, FootprintError, Region};
 
 /// The row of the table of boards with this name.
 ///
@@ -138,12 +139,19 @@ fn generate(board: &Board) -> Result<String, String> {
         Some(other) => return Err(format!("SMIDGEN_RING={other}: not 0 or 1")),
     }
     let footprint = Footprint::of_file(&bytes, &board.memory, options, window);
-    let footprint = footprint.unwrap_or_else(|cause| {
-        // The firmware says so when it runs; here it need not be a model.
-        println!("cargo::warning={}: {cause}", path.display());
-        let window = window.unwrap_or(1);
-        Footprint::empty(SessionOptions { window, ..options })
-    });
+    let footprint = match footprint {
+        Ok(footprint) => footprint,
+        // Whoever chose the types can choose others, now.
+        Err(cause @ FootprintError::Model(ModelError::NotBuiltIn { .. })) => {
+            return Err(format!("{}: {cause}", path.display()));
+        }
+        Err(cause) => {
+            // The firmware says so when it runs; here it need not be a model.
+            println!("cargo::warning={}: {cause}", path.display());
+            let window = window.unwrap_or(1);
+            Footprint::empty(SessionOptions { window, ..options })
+        }
+    };
     Ok(code(board, &footprint, &path, &bytes))
 }
 

@@ -1,6 +1,5 @@
 //! One firmware: built for a board with a model, and run in QEMU.
 
-use std::collections::BTreeSet;
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use smidgen_core::gguf::Gguf;
+use smidgen_core::quant::activation_kind;
 use smidgen_core::session::SessionOptions;
 
 use super::Board;
@@ -16,9 +16,6 @@ use crate::process::{self, cargo, output_within, root, shown};
 
 /// A story takes some seconds in QEMU, on a machine with other work several times as many.
 const LIMIT: Duration = Duration::from_secs(120);
-
-/// Flash that has no room for the code of types that a model does not have.
-const SHORT_FLASH: u64 = 256 << 10;
 
 /// A program under `targets/*/src/bin`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,20 +90,20 @@ impl<'a> Source<'a> {
         if built_by.has_console {
             build.args(["--features", program.feature()]);
         }
-        let target_dir = process::target_dir().join("firmware");
-        build.arg("--target-dir").arg(&target_dir);
-        build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
         let SessionOptions {
             kv, window, ring, ..
         } = self.options;
+        let types = weight_types(self.model)?.join(",");
+        build.env("SMIDGEN_TYPES", &types);
+        build.env("SMIDGEN_KV_TYPES", kv.name());
+        // Core is another for each set of types: a folder for each keeps what is built.
+        let folder = process::target_dir().join("firmware");
+        let target_dir = folder.join(format!("{}-{}", types.replace(',', "-"), kv.name()));
+        build.arg("--target-dir").arg(&target_dir);
+        build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
         build.env("SMIDGEN_KV", kv.name());
         build.env("SMIDGEN_WINDOW", window.to_string());
         build.env("SMIDGEN_RING", if ring { "1" } else { "0" });
-        if board.row.memory.model.len <= SHORT_FLASH {
-            // Only what this model needs is built in.
-            build.env("SMIDGEN_TYPES", types_of(self.model)?);
-            build.env("SMIDGEN_KV_TYPES", self.options.kv.name());
-        }
         if let Some(flags) = board.rustflags {
             let target = built_by.target.to_uppercase().replace(['-', '.'], "_");
             build.env(format!("CARGO_TARGET_{target}_RUSTFLAGS"), flags);
@@ -118,10 +115,28 @@ impl<'a> Source<'a> {
         let model = self.model.file_stem().unwrap_or_default();
         let model = model.to_string_lossy();
         let kv = kv.name();
-        let elf = target_dir.join(format!("{}-{name}-{model}-{kv}.elf", board.name));
+        let elf = folder.join(format!("{}-{name}-{model}-{kv}.elf", board.name));
         fs::copy(&built, &elf).with_context(|| format!("cannot copy {}", built.display()))?;
         Ok(Firmware { board, elf })
     }
+}
+
+/// The types of the matrices in a GGUF file. None are found in one that is no GGUF, which then is
+/// for the firmware to say.
+///
+/// # Errors
+/// It cannot be read.
+fn weight_types(model: &Path) -> Result<Vec<String>> {
+    let bytes = fs::read(model).with_context(|| model.display().to_string())?;
+    let mut scratch = vec![0; Gguf::scratch_len(&bytes)];
+    let gguf = Gguf::parse(&bytes, &mut scratch).ok();
+    let tensors = gguf.iter().flat_map(Gguf::tensors);
+    let matrices = tensors.filter(|tensor| tensor.dims().len() > 1);
+    let multiplied = matrices.filter(|matrix| activation_kind(matrix.ty()).is_some());
+    let mut types: Vec<_> = multiplied.map(|matrix| matrix.ty().to_string()).collect();
+    types.sort();
+    types.dedup();
+    Ok(types)
 }
 
 impl Firmware {
@@ -181,13 +196,4 @@ impl Firmware {
         let mut command = self.command(cpu, words)?;
         output_within(&mut command, LIMIT).with_context(|| shown(&command))
     }
-}
-
-/// The types of a model's matrices, as `SMIDGEN_TYPES` takes them.
-fn types_of(model: &Path) -> Result<String> {
-    let bytes = fs::read(model)?;
-    let gguf = Gguf::parse_small(&bytes).with_context(|| model.display().to_string())?;
-    let matrices = gguf.tensors().filter(|info| info.rows() > Some(1));
-    let types: BTreeSet<_> = matrices.map(|info| info.ty().to_string()).collect();
-    Ok(Vec::from_iter(types).join(","))
 }
