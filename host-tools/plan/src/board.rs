@@ -72,6 +72,23 @@ pub struct Firmware {
     /// Whether there is a console on a serial port, to which the model is flashed apart; else the
     /// model is linked in.
     pub has_console: bool,
+    /// What is put onto the board.
+    pub image: Image,
+    /// What probe-rs calls the chip.
+    pub probe: Option<&'static str>,
+}
+
+/// A form of firmware.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Image {
+    /// An ELF file and the model's image, by a debugger.
+    Elf,
+    /// The bytes of memory, as `kernel8.img` on the boot partition, and the model's image.
+    Kernel8,
+    /// A UF2 file with both, copied to a drive, for chips of this family.
+    Uf2(u32),
+    /// An Intel HEX file with both, copied to a drive.
+    Hex,
 }
 
 /// How QEMU is started for a board.

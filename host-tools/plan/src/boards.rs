@@ -3,7 +3,7 @@
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::session::SessionOptions;
 
-use crate::{Board, Firmware, Memory, Qemu, Region};
+use crate::{Board, Firmware, Image, Memory, Qemu, Region};
 
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
@@ -17,6 +17,8 @@ pub const BOARDS: &[Board] = &[
     MPS3_AN547,
     STM32F405,
     MICROBIT,
+    RASPI3,
+    NRF52833,
 ];
 
 /// The board of this name.
@@ -77,6 +79,8 @@ const AARCH64_VIRT: Board = Board {
         target: "aarch64-unknown-none",
         features: &[],
         has_console: false,
+        image: Image::Elf,
+        probe: None,
     },
     qemu: Some(Qemu {
         program: "qemu-system-aarch64",
@@ -110,6 +114,8 @@ const MPS2_AN386: Board = Board {
         target: "thumbv7em-none-eabihf",
         features: &["an386"],
         has_console: false,
+        image: Image::Elf,
+        probe: None,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -153,6 +159,8 @@ const MPS2_AN505: Board = Board {
         target: "thumbv8m.main-none-eabihf",
         features: &["an505"],
         has_console: false,
+        image: Image::Elf,
+        probe: None,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -180,6 +188,8 @@ const MPS3_AN547: Board = Board {
         target: "thumbv8m.main-none-eabihf",
         features: &[],
         has_console: false,
+        image: Image::Elf,
+        probe: None,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -208,6 +218,8 @@ const STM32F405: Board = Board {
         target: "thumbv7em-none-eabihf",
         features: &[],
         has_console: true,
+        image: Image::Elf,
+        probe: Some("STM32F405RGTx"),
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -246,12 +258,63 @@ const MICROBIT: Board = Board {
         target: "thumbv6m-none-eabi",
         features: &[],
         has_console: false,
+        image: Image::Elf,
+        probe: None,
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
         machine: &["-M", "microbit"],
         cpu: None,
     }),
+    ..MPS2_AN386
+};
+
+const RASPI3_RAM: Region = region("RAM", 0x8_0000, 128 * MIB - 0x8_0000);
+
+const RASPI3: Board = Board {
+    name: "raspi3",
+    about: "Raspberry Pi 3, Zero 2 W",
+    core: "Cortex-A53",
+    memory: Memory {
+        code: RASPI3_RAM,
+        // The boot loader puts it there.
+        model: region("RAM", 0x0800_0000, 256 * MIB),
+        ram: RASPI3_RAM,
+        ..AARCH64_VIRT.memory
+    },
+    firmware: Firmware {
+        package: "raspi3",
+        has_console: true,
+        image: Image::Kernel8,
+        ..AARCH64_VIRT.firmware
+    },
+    qemu: Some(Qemu {
+        program: "qemu-system-aarch64",
+        machine: &["-M", "raspi3b"],
+        cpu: None,
+    }),
+    ..AARCH64_VIRT
+};
+
+const NRF52833: Board = Board {
+    name: "nrf52833",
+    about: "BBC micro:bit v2",
+    core: "Cortex-M4",
+    memory: Memory {
+        code: region("flash", 0, 192 * KIB),
+        model: region("flash", 0x3_0000, 320 * KIB),
+        ram: region("RAM", 0x2000_0000, 128 * KIB),
+        code_bytes: 176 * KIB,
+        ..STM32F405.memory
+    },
+    firmware: Firmware {
+        package: "nrf52833",
+        image: Image::Hex,
+        probe: Some("nRF52833_xxAA"),
+        ..STM32F405.firmware
+    },
+    qemu: None,
+    ..STM32F405
 };
 
 #[cfg(test)]

@@ -9,7 +9,7 @@ mod boards;
 mod footprint;
 mod placement;
 
-pub use board::{Board, Firmware, Memory, Qemu, Region};
+pub use board::{Board, Firmware, Image, Memory, Qemu, Region};
 pub use boards::{BOARDS, find, generic};
 pub use footprint::{Footprint, FootprintError};
 pub use placement::{Part, PartKind, Place, Placement, largest_window, room_for_model};

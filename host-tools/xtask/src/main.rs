@@ -45,6 +45,8 @@ enum Command {
     Run(boards::RunArgs),
     /// Test the firmware of the boards, in QEMU.
     TestBoards(boards::TestArgs),
+    /// Put console and model onto a real board, or into files to be copied there.
+    Flash(boards::FlashArgs),
     /// Put a model behind the header with which a board finds it in flash.
     Pack(boards::PackArgs),
     /// List flash and RAM of a board's firmware by part.
@@ -64,6 +66,7 @@ fn main() -> ExitCode {
         Command::Models(args) => models::run(&args),
         Command::Run(args) => boards::run(&args),
         Command::TestBoards(args) => boards::test(&args),
+        Command::Flash(args) => boards::flash(&args),
         Command::Pack(args) => boards::pack(&args),
         Command::Size(args) => boards::size(&args),
         Command::Bench(which) => bench::run(&which),

@@ -10,8 +10,10 @@ use anyhow::{Context as _, Result};
 use smidgen_core::gguf::Gguf;
 use smidgen_core::quant::activation_kind;
 use smidgen_core::session::SessionOptions;
+use smidgen_plan::Image;
 
 use super::Board;
+use super::segments::{flat, segments};
 use crate::process::{self, cargo, output_within, root, shown};
 
 /// A story takes some seconds in QEMU, on a machine with other work several times as many.
@@ -165,9 +167,15 @@ impl Firmware {
     /// QEMU has no such board.
     pub(super) fn console_command(&self, image: &Path) -> Result<Command> {
         let mut qemu = self.qemu(None)?;
-        qemu.args(["-serial", "stdio"])
-            .arg("-kernel")
-            .arg(&self.elf);
+        qemu.args(["-serial", "stdio"]).arg("-kernel");
+        if self.board.row.firmware.image == Image::Kernel8 {
+            // As the boot loader starts it.
+            let kernel = self.elf.with_extension("img");
+            fs::write(&kernel, flat(&segments(&fs::read(&self.elf)?)?)?)?;
+            qemu.arg(kernel);
+        } else {
+            qemu.arg(&self.elf);
+        }
         let mut loader = OsString::from("loader,file=");
         loader.push(image);
         let address = self.board.row.memory.model.origin;

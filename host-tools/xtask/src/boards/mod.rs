@@ -2,19 +2,24 @@
 
 mod bench;
 mod firmware;
+mod flash;
+mod hex;
 mod models;
 mod pack;
 mod run;
+mod segments;
 mod size;
 mod talk;
 mod test;
 mod test_console;
+mod uf2;
 
 use anyhow::{Result, bail};
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::session::SessionOptions;
 
 pub(crate) use bench::{Args as BenchArgs, run as bench};
+pub(crate) use flash::{Args as FlashArgs, run as flash};
 pub(crate) use pack::{Args as PackArgs, run as pack};
 pub(crate) use run::{Args as RunArgs, run};
 pub(crate) use size::{Args as SizeArgs, run as size};

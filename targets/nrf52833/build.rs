@@ -1,0 +1,18 @@
+//! The memory map, and the model where it is linked in.
+
+use std::env;
+
+fn main() {
+    let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
+    let board = linked_model::board("nrf52833");
+    if has("SEMIHOSTING") {
+        linked_model::link(board);
+    }
+    if has("CONSOLE") {
+        linked_model::flashed_apart(board);
+    }
+    if has("RTT") {
+        println!("cargo::rustc-link-arg-bins=-Tdefmt.x");
+    }
+    linked_model::cortex_m_memory(board);
+}

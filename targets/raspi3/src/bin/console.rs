@@ -1,0 +1,8 @@
+//! Continues what is typed as a story.
+#![no_std]
+#![no_main]
+
+aarch64_rt::entry!(main, 16);
+fn main(_: u64, _: u64, _: u64, _: u64) -> ! {
+    raspi3::console()
+}
