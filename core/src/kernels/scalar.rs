@@ -30,45 +30,45 @@ pub(super) fn matmul(
         (GgmlType::F16, Activations::F32(x)) if built_in::F16 => {
             each_f32(weights, shape, x, out, |bytes| {
                 f16_to_f32(u16::from_le_bytes(bytes))
-            })
+            });
         }
         (GgmlType::BF16, Activations::F32(x)) if built_in::BF16 => {
             each_f32(weights, shape, x, out, |bytes| {
                 bf16_to_f32(u16::from_le_bytes(bytes))
-            })
+            });
         }
         (GgmlType::Q8_0, Activations::Q8(x)) if built_in::Q8_0 => {
-            each_32::<Q8_0, _>(weights, shape, x, out)
+            each_32::<Q8_0, _>(weights, shape, x, out);
         }
         (GgmlType::Q4_0, Activations::Q8(x)) if built_in::Q4_0 => {
-            each_32::<Q4_0, _>(weights, shape, x, out)
+            each_32::<Q4_0, _>(weights, shape, x, out);
         }
         (GgmlType::Q4_1, Activations::Q8(x)) if built_in::Q4_1 => {
-            each_32::<Q4_1, _>(weights, shape, x, out)
+            each_32::<Q4_1, _>(weights, shape, x, out);
         }
         (GgmlType::Q5_0, Activations::Q8(x)) if built_in::Q5_0 => {
-            each_32::<Q5_0, _>(weights, shape, x, out)
+            each_32::<Q5_0, _>(weights, shape, x, out);
         }
         (GgmlType::Q5_1, Activations::Q8(x)) if built_in::Q5_1 => {
-            each_32::<Q5_1, _>(weights, shape, x, out)
+            each_32::<Q5_1, _>(weights, shape, x, out);
         }
         (GgmlType::IQ4_NL, Activations::Q8(x)) if built_in::IQ4_NL => {
-            each_32::<Iq4Nl, _>(weights, shape, x, out)
+            each_32::<Iq4Nl, _>(weights, shape, x, out);
         }
         (GgmlType::Q2_K, Activations::Q8K(x)) if built_in::Q2_K => {
-            each_256::<Q2K, _>(weights, shape, x, out)
+            each_256::<Q2K, _>(weights, shape, x, out);
         }
         (GgmlType::Q3_K, Activations::Q8K(x)) if built_in::Q3_K => {
-            each_256::<Q3K, _>(weights, shape, x, out)
+            each_256::<Q3K, _>(weights, shape, x, out);
         }
         (GgmlType::Q4_K, Activations::Q8K(x)) if built_in::Q4_K => {
-            each_256::<Q4K, _>(weights, shape, x, out)
+            each_256::<Q4K, _>(weights, shape, x, out);
         }
         (GgmlType::Q5_K, Activations::Q8K(x)) if built_in::Q5_K => {
-            each_256::<Q5K, _>(weights, shape, x, out)
+            each_256::<Q5K, _>(weights, shape, x, out);
         }
         (GgmlType::Q6_K, Activations::Q8K(x)) if built_in::Q6_K => {
-            each_256::<Q6K, _>(weights, shape, x, out)
+            each_256::<Q6K, _>(weights, shape, x, out);
         }
         // A shape is only made for a type and the form of activations that belongs to it.
         _ => {}
