@@ -419,3 +419,65 @@ fn statistics_name_what_was_used() {
         "tokens/s",
     ]);
 }
+
+#[test]
+fn json_says_the_same() {
+    let Some(model) = model("Q8_0") else { return };
+    let args = ["-p", "One day", "-s", "5", "-n", "20", "--logits-hash"];
+    let told = run(&model, &args);
+    let (text, words) = (told.expect_success().stdout(), told.stderr());
+    let json = run(&model, &both(&args, &["--json"]));
+    assert_eq!(json.expect_success().stderr(), "");
+    let json = json.json();
+    let begin = json["prompt"].as_str().unwrap().to_owned();
+    assert_eq!(begin + json["text"].as_str().unwrap() + "\n", text);
+    let hash = json["logits_hash"].as_str().unwrap();
+    assert!(
+        words.contains(&format!("logits hash: {hash} (20 positions)")),
+        "{words}"
+    );
+    assert_eq!(json["hashed_positions"], 20);
+    assert_eq!(json["stop"], "length");
+    assert_eq!(json["seed"], 5);
+    assert_eq!(json["new_tokens"], 20);
+    assert_eq!(json["schema"], 1);
+    assert_eq!(json["model"], *model);
+    let full = run(&model, &["-s", "5", "-c", "8", "--ignore-eos", "--json"]);
+    assert_eq!(full.expect_success().json()["stop"], "context_full");
+}
+
+/// The file from which the command was built.
+fn shipped() -> String {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
+    let path = root.join("examples/models/smidgen-260k-Q8_0.gguf");
+    path.to_str().unwrap().to_owned()
+}
+
+#[test]
+fn without_a_model_it_is_the_one_that_is_built_in() {
+    // In an empty folder, where no file can be meant.
+    let alone = Smidgen::new();
+    let args = ["-s", "3", "-n", "40", "--logits-hash"];
+    let told = run(&shipped(), &args);
+    let built_in = alone.run(both(&["run"], &args));
+    built_in
+        .expect_success()
+        .expect_stdout_is(told.expect_success().stdout());
+    let hash = |done: &Done| {
+        done.stderr()
+            .lines()
+            .find(|line| line.contains("hash"))
+            .map(str::to_owned)
+    };
+    assert!(hash(&told).is_some());
+    assert_eq!(hash(&built_in), hash(&told));
+    let note = "model: smidgen-260k-Q8_0.gguf (built in; -m takes another)";
+    assert_eq!(built_in.stderr().lines().next(), Some(note));
+    assert!(!told.stderr().contains("built in"));
+
+    let ids = alone.run(["tokenize", "--json", "--text", "One day"]);
+    let same = Smidgen::new().run(["tokenize", "-m", &shipped(), "--json", "--text", "One day"]);
+    ids.expect_success()
+        .expect_stdout_is(same.expect_success().stdout());
+    assert!(alone.files().is_empty());
+}

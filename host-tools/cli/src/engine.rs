@@ -20,7 +20,10 @@ use smidgen_edit::Split;
 use smidgen_io::{FileBytes, SessionMemory, Threads};
 use smidgen_shards::ShardSet;
 
-use crate::output::{self, hinted};
+use crate::{
+    built_in_model,
+    output::{self, hinted},
+};
 
 /// Tokens of a prompt that go through a layer together: enough that weights are not read again
 /// for each, few enough that their activations stay in the processor's cache.
@@ -29,9 +32,29 @@ pub(crate) const BATCH: usize = 32;
 /// The model to run.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModelArg {
-    /// The model: a GGUF, or the first shard of a split one; `-` is standard input.
+    /// The model: a GGUF, or the first shard of a split one; `-` is standard input
+    /// [default: smidgen-260k, which is built in].
     #[arg(short, long, value_name = "GGUF")]
-    pub(crate) model: PathBuf,
+    model: Option<PathBuf>,
+}
+
+impl ModelArg {
+    /// The path for messages, or the name of what is built in.
+    pub(crate) fn path(&self) -> &Path {
+        self.model
+            .as_deref()
+            .unwrap_or_else(|| Path::new(built_in_model::NAME))
+    }
+
+    /// The file, if it is not the one that is built in.
+    pub(crate) fn file(&self) -> Option<&Path> {
+        self.model.as_deref()
+    }
+
+    /// Whether the model comes from standard input.
+    pub(crate) fn is_stdin(&self) -> bool {
+        self.file() == Some(Path::new("-"))
+    }
 }
 
 /// How it is run. None of this but the type of the KV cache changes a bit of the logits.
@@ -133,6 +156,23 @@ pub(crate) struct ModelFiles {
 }
 
 impl ModelFiles {
+    /// The files of the argument; without one, the model that is built in, and standard error says
+    /// so.
+    pub(crate) fn of(model: &ModelArg) -> anyhow::Result<Self> {
+        if let Some(path) = model.file() {
+            return Self::open(path);
+        }
+        let file = built_in_model::file();
+        output::say(format_args!(
+            "model: {} (built in; -m takes another)",
+            file.path().display()
+        ));
+        Ok(Self {
+            path: file.path().to_owned(),
+            files: vec![file],
+        })
+    }
+
     /// Opens a file and, if it is the first of a split model, the others beside it.
     pub(crate) fn open(path: &Path) -> anyhow::Result<Self> {
         let path = ShardSet::first_in(path)?;

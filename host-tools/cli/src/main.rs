@@ -1,5 +1,6 @@
 //! The command `smidgen`: make, inspect and run small GGUF models.
 
+mod built_in_model;
 mod commands;
 mod engine;
 mod ids;

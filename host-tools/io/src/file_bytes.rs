@@ -27,9 +27,20 @@ enum Bytes {
     /// A mapping whose changes nobody else sees.
     Private(memmap2::MmapMut),
     Read(Vec<u8>),
+    /// Part of the program.
+    BuiltIn(&'static [u8]),
 }
 
 impl FileBytes {
+    /// The bytes of a file that is part of the program; `name` stands for its path in messages.
+    #[must_use]
+    pub fn built_in(name: &str, bytes: &'static [u8]) -> Self {
+        Self {
+            path: name.into(),
+            bytes: Bytes::BuiltIn(bytes),
+        }
+    }
+
     /// Maps a file, or reads it where mapping does not work (a pipe, an empty file); `-` reads
     /// standard input.
     ///
@@ -98,7 +109,7 @@ impl FileBytes {
         let all: &mut [u8] = match &mut bytes {
             Bytes::Private(map) => map,
             Bytes::Read(bytes) => bytes,
-            Bytes::Mapped { .. } => &mut [],
+            Bytes::Mapped { .. } | Bytes::BuiltIn(_) => &mut [],
         };
         let end = at.checked_add(change.len());
         match end.and_then(|end| all.get_mut(at..end)) {
@@ -207,6 +218,7 @@ impl Deref for FileBytes {
             Bytes::Mapped { map, .. } => map,
             Bytes::Private(map) => map,
             Bytes::Read(bytes) => bytes,
+            Bytes::BuiltIn(bytes) => bytes,
         }
     }
 }

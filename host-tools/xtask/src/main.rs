@@ -9,6 +9,7 @@ mod fuzz;
 mod models;
 mod needs;
 mod packages;
+mod picture;
 mod process;
 mod readme;
 mod setup;
@@ -49,6 +50,8 @@ enum Command {
     Flash(boards::FlashArgs),
     /// Put a model behind the header with which a board finds it in flash.
     Pack(boards::PackArgs),
+    /// Draw the terminal of README.md: the commands are run, what they print is drawn.
+    Picture(picture::Args),
     /// List flash and RAM of a board's firmware by part.
     Size(boards::SizeArgs),
     /// Measure one thing, beside what others need for it.
@@ -68,6 +71,7 @@ fn main() -> ExitCode {
         Command::TestBoards(args) => boards::test(&args),
         Command::Flash(args) => boards::flash(&args),
         Command::Pack(args) => boards::pack(&args),
+        Command::Picture(args) => picture::run(&args),
         Command::Size(args) => boards::size(&args),
         Command::Bench(which) => bench::run(&which),
     };

@@ -1,7 +1,9 @@
 //! Runs the commands that README.md and the examples' README.md show, so that they cannot rot.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
@@ -41,16 +43,44 @@ pub(crate) fn check() -> Result<Outcome> {
 }
 
 fn run_block(block: &Block, bin: &Path) -> Result<()> {
-    let dir = tempfile::tempdir()?;
-    show_repository(dir.path())?;
-    let mut path = bin.as_os_str().to_owned();
-    if let Some(rest) = std::env::var_os("PATH") {
-        path.push(":");
-        path.push(rest);
+    let shell = Shell::new(bin, &std::env::temp_dir())?;
+    show_repository(shell.dir())?;
+    let mut script = shell.command(&format!("{PRELUDE}{}", block.script));
+    run(script.env("SMIDGEN_ROOT", root()))
+}
+
+/// Runs what a user would type: in an empty folder that goes away, with `smidgen` on the `PATH`.
+#[derive(Debug)]
+pub(crate) struct Shell {
+    dir: tempfile::TempDir,
+    path: OsString,
+}
+
+impl Shell {
+    /// With a folder in `parent`; `smidgen` lies in `bin`.
+    ///
+    /// # Errors
+    /// No folder can be made there.
+    pub(crate) fn new(bin: &Path, parent: &Path) -> Result<Self> {
+        let mut path = bin.as_os_str().to_owned();
+        if let Some(rest) = std::env::var_os("PATH") {
+            path.push(":");
+            path.push(rest);
+        }
+        let dir = tempfile::tempdir_in(parent)?;
+        Ok(Self { dir, path })
     }
-    let mut shell = command("sh", ["-c", &format!("{PRELUDE}{}", block.script)]);
-    shell.current_dir(dir.path());
-    run(shell.env("PATH", path).env("SMIDGEN_ROOT", root()))
+
+    pub(crate) fn dir(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// A command that runs the lines of `script`.
+    pub(crate) fn command(&self, script: &str) -> Command {
+        let mut shell = command("sh", ["-c", script]);
+        shell.current_dir(self.dir()).env("PATH", &self.path);
+        shell
+    }
 }
 
 /// Links to everything in the repository, so that the files a command names are there, while those

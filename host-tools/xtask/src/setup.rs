@@ -19,7 +19,20 @@ pub(crate) fn run() -> Result<ExitCode> {
 /// # Errors
 /// Something required is missing and cannot be added; the message says what to type.
 pub(crate) fn setup() -> Result<()> {
-    let needs = survey();
+    add(|_| true)
+}
+
+/// As [`setup`], but no more than the things of these names.
+///
+/// # Errors
+/// As [`setup`].
+pub(crate) fn only(names: &[&str]) -> Result<()> {
+    add(|need| names.contains(&need.name))
+}
+
+fn add(is_wanted: impl Fn(&Need) -> bool) -> Result<()> {
+    let mut needs = survey();
+    needs.retain(&is_wanted);
     let missing = |kind| -> Vec<&'static str> {
         let of_kind = |need: &&Need| need.kind == kind && need.is_missing();
         needs.iter().filter(of_kind).map(|need| need.name).collect()
@@ -42,7 +55,7 @@ pub(crate) fn setup() -> Result<()> {
     if needs.iter().any(Need::is_missing) {
         let still: Vec<_> = survey()
             .into_iter()
-            .filter(|need| need.is_missing() && need.is_required())
+            .filter(|need| is_wanted(need) && need.is_missing() && need.is_required())
             .map(|need| need.name)
             .collect();
         if !still.is_empty() {

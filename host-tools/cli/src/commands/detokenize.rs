@@ -27,7 +27,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let ggufs = files.parse()?;
     let mut index = Vec::new();
     let vocabulary = files.vocabulary(&ggufs, &mut index)?;
@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     for &id in &args.ids.0 {
         decoder
             .push(&vocabulary, id, &mut |bytes| text.extend(bytes))
-            .with_context(|| args.model.model.display().to_string())?;
+            .with_context(|| args.model.path().display().to_string())?;
     }
     decoder.finish(&mut |bytes| text.extend(bytes));
     output::print_bytes(&text)?;

@@ -55,13 +55,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    if same_file(&args.model.model, &args.output) {
+    let input = args.model.file();
+    if input.is_some_and(|input| same_file(input, &args.output)) {
         bail!(
             "{}: input and output are the same file",
             args.output.display()
         );
     }
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let ggufs = files.parse()?;
     let mut index = Vec::new();
     let vocabulary = files.vocabulary(&ggufs, &mut index)?;
@@ -82,7 +83,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             (material, path.display().to_string())
         }
     };
-    let shown = args.model.model.display();
+    let shown = args.model.path().display();
     let file = as_f32(&ggufs, Padding::Off, args.threads);
     let file = file.map_err(|error| anyhow!("{shown}: {error}"))?;
     let calibration = with_threads(args.threads, || Calibration::new(file, bos, material))?;

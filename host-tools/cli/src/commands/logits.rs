@@ -60,7 +60,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if ids.is_empty() {
         bail!("--ids is empty");
     }
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let ggufs = files.parse()?;
     let mut layers = Vec::new();
     let model = files.load(&ggufs, &mut layers)?;

@@ -66,10 +66,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    if args.file.as_os_str() == "-" && args.model.model.as_os_str() == "-" {
+    if args.file.as_os_str() == "-" && args.model.is_stdin() {
         bail!("model and text cannot both be read from standard input");
     }
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let ggufs = files.parse()?;
     let mut layers = Vec::new();
     let model = files.load(&ggufs, &mut layers)?;

@@ -11,6 +11,7 @@ use std::{
 };
 
 use anyhow::{Context, bail};
+use serde_json::{Value as Json, json};
 use smidgen_core::{
     LogitsHash,
     sampler::{Sampler, SamplerSettings},
@@ -37,6 +38,13 @@ context is full. With the same seed and settings it is always the same.
 
 Where no option says otherwise, a model may bring defaults for the sampling: the metadata keys
 smidgen.run.temp, .top_k, .top_p, .min_p and .repeat_penalty.
+
+With --json standard output gets an object instead, when the story has ended:
+
+  {\"schema\": 1, \"model\", \"prompt\", \"text\" (behind the prompt), \"stop\" (\"eos\", \"bos\", \"length\",
+   \"stop_text\", \"context_full\"), \"seed\", \"prompt_tokens\", \"new_tokens\", \"prompt_seconds\",
+   \"new_seconds\", \"backend\", \"threads\", \"kv\", \"memory_bytes\", \"logits_hash\" and
+   \"hashed_positions\" (if asked for)}
 
 The stories of llama2.c: --temp 1 --top-p 0.9 --top-k 0 --min-p 0 --repeat-penalty 1 -s SEED";
 
@@ -111,11 +119,15 @@ pub(crate) struct Args {
     /// Say in detail where time and memory went.
     #[arg(long)]
     stats: bool,
+
+    /// Print the story and what there is to say about it as JSON.
+    #[arg(long, conflicts_with_all = ["stats", "no_display_prompt"])]
+    json: bool,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let started = Instant::now();
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let prompt = prompt(&args)?;
     let ggufs = files.parse()?;
     let mut layers = Vec::new();
@@ -123,7 +135,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut index = Vec::new();
     let vocabulary = files.vocabulary(&ggufs, &mut index)?;
     let defaults = SamplerSettings::from_metadata(&ggufs[0])
-        .with_context(|| args.model.model.display().to_string())?;
+        .with_context(|| args.model.path().display().to_string())?;
     let seed = args.seed.unwrap_or_else(draw_seed);
     let mut sampler = Sampler::new(args.sampling.settings(&defaults), seed)?;
 
@@ -173,7 +185,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let mut mask = |logits: &mut [f32]| {
         if first_choice.is_none() {
             first_choice = Some(Instant::now());
-            if args.seed.is_none() {
+            if args.seed.is_none() && !args.json {
                 output::say(format_args!("seed: {seed}"));
             }
         }
@@ -186,17 +198,17 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         max_new_tokens,
         stop_texts: &stop_texts,
         ignore_eos: args.ignore_eos,
-        echo: !args.no_display_prompt,
+        echo: !args.no_display_prompt && !args.json,
     };
     let loaded = Instant::now();
-    let mut out = Out::new();
+    let mut out = Out::new(args.json);
     let generated = Generator::new(&vocabulary, &mut sampler, buffers)
         .with_mask(&mut mask)
         .generate(&mut session, Prompt::Ids(&ids), &options, &mut |bytes| {
             out.write(bytes)
         });
     let ended = Instant::now();
-    out.finish(generated.is_ok())?;
+    let text = out.finish(generated.is_ok())?;
     let generated = generated.map_err(too_long)?;
 
     let first_choice = first_choice.unwrap_or(ended);
@@ -214,6 +226,19 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         kv: args.engine.kv,
         settings: *sampler.settings(),
     };
+    if args.json {
+        let mut json = report.json();
+        json["model"] = args.model.path().display().to_string().into();
+        json["prompt"] = String::from_utf8_lossy(&prompt).into();
+        json["text"] = String::from_utf8_lossy(&text).into();
+        json["seed"] = seed.into();
+        if args.logits_hash {
+            json["logits_hash"] = format!("{:016x}", hash.value()).into();
+            json["hashed_positions"] = hashed.into();
+        }
+        output::print_json(&json)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     report.note_if_full();
     if args.logits_hash {
         let positions = counted(hashed as u64, "position");
@@ -239,7 +264,7 @@ fn prompt(args: &Args) -> anyhow::Result<Vec<u8>> {
     let Some(path) = args.file.as_deref().or(stdin) else {
         return Ok(Vec::new());
     };
-    if path.as_os_str() == "-" && args.model.model.as_os_str() == "-" {
+    if path.as_os_str() == "-" && args.model.is_stdin() {
         bail!("model and prompt cannot both be read from standard input");
     }
     Ok(FileBytes::read(path)?.to_vec())
@@ -261,27 +286,34 @@ fn too_long(error: GenerateError) -> anyhow::Error {
     }
 }
 
-/// Standard output: as the text comes on a terminal, in blocks elsewhere.
+/// Where the text goes: to standard output, as it comes on a terminal and in blocks elsewhere; or
+/// it is kept for what is printed in the end.
 struct Out {
     out: BufWriter<StdoutLock<'static>>,
     flush: bool,
+    kept: Option<Vec<u8>>,
     is_empty: bool,
     error: io::Result<()>,
 }
 
 impl Out {
-    fn new() -> Self {
+    fn new(is_kept: bool) -> Self {
         let out = io::stdout().lock();
         let flush = out.is_terminal();
         Self {
             out: BufWriter::new(out),
             flush,
+            kept: is_kept.then(Vec::new),
             is_empty: true,
             error: Ok(()),
         }
     }
 
     fn write(&mut self, bytes: &[u8]) -> ControlFlow<()> {
+        if let Some(kept) = &mut self.kept {
+            kept.extend(bytes);
+            return ControlFlow::Continue(());
+        }
         self.is_empty = false;
         self.error = self.out.write_all(bytes);
         if self.flush && self.error.is_ok() {
@@ -293,13 +325,18 @@ impl Out {
         }
     }
 
-    /// Ends the text with a newline; one that has failed before its first word stays empty.
-    fn finish(mut self, is_ok: bool) -> io::Result<()> {
+    /// Ends the text with a newline; one that has failed before its first word stays empty. Returns
+    /// what was kept.
+    fn finish(mut self, is_ok: bool) -> io::Result<Vec<u8>> {
+        if let Some(kept) = self.kept {
+            return Ok(kept);
+        }
         self.error?;
         if is_ok || !self.is_empty {
             self.out.write_all(b"\n")?;
         }
-        self.out.flush()
+        self.out.flush()?;
+        Ok(Vec::new())
     }
 }
 
@@ -352,6 +389,35 @@ impl Report {
             speed(self.passes(), self.rest),
             human_bytes(self.plan.bytes() as u64),
         )
+    }
+
+    /// All but the texts, the seed and the hash.
+    fn json(&self) -> Json {
+        let stop = match self.generated.stop {
+            _ if self.is_full() => "context_full",
+            StopReason::Eos => "eos",
+            StopReason::Bos => "bos",
+            StopReason::Length => "length",
+            StopReason::StopText { .. } => "stop_text",
+            StopReason::ContextFull => "context_full",
+            StopReason::Sink => "sink",
+        };
+        json!({
+            "schema": 1,
+            "model": null,
+            "prompt": null,
+            "text": null,
+            "stop": stop,
+            "seed": null,
+            "prompt_tokens": self.generated.prompt_tokens,
+            "new_tokens": self.generated.new_tokens,
+            "prompt_seconds": self.prompt.as_secs_f64(),
+            "new_seconds": self.rest.as_secs_f64(),
+            "backend": self.backend,
+            "threads": self.threads,
+            "kv": self.kv.name(),
+            "memory_bytes": self.plan.bytes(),
+        })
     }
 
     fn print(&self) {

@@ -57,14 +57,14 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let text = match (args.text, &args.file) {
         (Some(text), _) => text.into_encoded_bytes(),
         (None, Some(file)) => {
-            if file.as_os_str() == "-" && args.model.model.as_os_str() == "-" {
+            if file.as_os_str() == "-" && args.model.is_stdin() {
                 bail!("model and text cannot both be read from standard input");
             }
             FileBytes::read(file)?.to_vec()
         }
         (None, None) => bail!("no text given"),
     };
-    let files = ModelFiles::open(&args.model.model)?;
+    let files = ModelFiles::of(&args.model)?;
     let ggufs = files.parse()?;
     let mut index = Vec::new();
     let vocabulary = files.vocabulary(&ggufs, &mut index)?;
