@@ -37,16 +37,17 @@ def main():
         characters += text_length
         teacher_loss += loss
         teacher_tokens += drawn
-    targets = np.concatenate(targets)[:, None]
-    shares = (targets >= 0).astype(np.float32)
-    losses = model.Gradient().run(
-        weights,
+    targets = np.concatenate(targets).astype(np.int32)
+    ids = np.maximum(targets, 0)[:, None]
+    batch = model.Batch(
         np.array(lengths, np.int32),
         np.concatenate(tokens),
-        np.maximum(targets, 0).astype(np.int32),
-        shares,
+        targets,
+        ids,
+        np.ones(ids.shape, np.float32),
     )
-    loss, count = losses.sum(dtype=np.float64), int(shares.sum())
+    losses = model.Gradient().run(weights, batch)
+    loss, count = losses.sum(dtype=np.float64), int((targets >= 0).sum())
     print(f"{len(lengths)} stories, {characters} characters")
     for who, nats, count in (
         ("teacher", teacher_loss, teacher_tokens),

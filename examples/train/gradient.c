@@ -374,28 +374,39 @@ static void forward(struct work *w, const struct weights *weights, int len, cons
     norm(len, w->out, weights->final_norm, w->normed);
 }
 
-// Logits become gradients of the loss; returns the loss of the position.
-static float loss_of(float *logits, int count, const int32_t *ids, const float *shares, float scale) {
+// Logits become gradients of the loss; returns the loss of the position. See loss_and_gradient.
+static float loss_of(float *logits, const int32_t *groups, int target, int count,
+                     const int32_t *ids, const float *shares, float scale) {
+    if (target < 0) {
+        memset(logits, 0, VOCAB * sizeof *logits);
+        return 0;
+    }
     floats top = load(logits);
     for (int i = LANES; i < VOCAB; i += LANES) top = larger(load(logits + i), top);
-    float highest = largest(top);
-    float mass = 0, loss = 0;
-    for (int i = 0; i < count; i++) {
-        mass += shares[i];
-        loss -= shares[i] * (logits[ids[i]] - highest);
-    }
-    floats total = all(0);
+    floats highest = all(largest(top)), total = all(0);
     for (int i = 0; i < VOCAB; i += LANES) {
-        floats e = exp_floats(load(logits + i) - all(highest));
+        floats e = exp_floats(load(logits + i) - highest);
         total += e;
         store(logits + i, e);
     }
-    float all_of_it = sum(total);
-    loss += mass * logf(all_of_it);
-    for (int i = 0; i < VOCAB; i += LANES) {
-        store(logits + i, load(logits + i) * all(scale * mass / all_of_it));
+    // What is said of groups, in probabilities, and what is known of them.
+    float said[VOCAB] = {0}, known[VOCAB] = {0}, per[VOCAB];
+    float normal = 1 / sum(total), mass = 0;
+    for (int i = 0; i < VOCAB; i++) said[groups[i]] += logits[i] * normal;
+    for (int i = 0; i < count; i++) {
+        known[groups[ids[i]]] += shares[i];
+        mass += shares[i];
     }
-    for (int i = 0; i < count; i++) logits[ids[i]] -= scale * shares[i];
+    int group = groups[target];
+    float loss = 0;
+    for (int i = 0; i < VOCAB; i++) {
+        said[i] += 1e-30f;
+        if (known[i] > 0) loss -= known[i] * logf(said[i]);
+        per[i] = (known[i] - (i == group)) / said[i];
+    }
+    loss -= logf((logits[target] * normal + 1e-30f) / said[group]);
+    for (int i = 0; i < VOCAB; i++) logits[i] *= normal * scale * (mass - per[groups[i]]);
+    logits[target] -= scale;
     return loss;
 }
 
@@ -447,12 +458,17 @@ int weight_count(void) { return sizeof(struct weights) / sizeof(float); }
 // losses of all positions to `losses`; returns 0, or -1 without memory.
 //
 // There are `batch` sequences, one after the other, of lengths[batch] tokens: multiples of 4, at
-// most 512. Ids are below 512. The target of a position is a sum of `count` shares of tokens:
-// ids[position][count], shares[position][count]. The loss is the cross-entropy; a position with
-// shares of 0 has none.
+// most 512. Ids are below 512.
+//
+// groups[512] is a number below 512 for each token: tokens with equal numbers are a group. What is
+// known of a position is the token that came, targets[position], or -1 for a position without loss;
+// and how likely each group was, the sum of shares[position][count] of its tokens
+// ids[position][count]. The loss is the cross-entropy of the group plus that of the token within
+// its group.
 int loss_and_gradient(const struct weights *given, struct weights *gradient, int batch,
-                      const int32_t *lengths, const int32_t *tokens, int count, const int32_t *ids,
-                      const float *shares, float scale, float *losses) {
+                      const int32_t *lengths, const int32_t *tokens, const int32_t *groups,
+                      const int32_t *targets, int count, const int32_t *ids, const float *shares,
+                      float scale, float *losses) {
     struct work *w = aligned_alloc(64, (sizeof *w + 63) / 64 * 64);
     if (!w) return -1;
     w->weights = *given;
@@ -483,8 +499,8 @@ int loss_and_gradient(const struct weights *given, struct weights *gradient, int
             product(part, VOCAB, DIM, w->normed[at], DIM, 1, wt->embedding[0], VOCAB, w->logits[0],
                     VOCAB, 0);
             for (int t = at; t < at + part; t++) {
-                *losses++ = loss_of(w->logits[t - at], count, ids + t * count, shares + t * count,
-                                    scale);
+                *losses++ = loss_of(w->logits[t - at], groups, targets[t], count, ids + t * count,
+                                    shares + t * count, scale);
             }
             if (!gradient) continue;
             product(part, DIM, VOCAB, w->logits[0], VOCAB, 1, weights->embedding[0], DIM,
@@ -498,6 +514,7 @@ int loss_and_gradient(const struct weights *given, struct weights *gradient, int
             backward(w, weights, gradient, len, tokens);
         }
         tokens += len;
+        targets += len;
         ids += len * count;
         shares += len * count;
     }

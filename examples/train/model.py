@@ -4,6 +4,7 @@ import ctypes
 import os
 import subprocess
 import tempfile
+import typing
 
 import numpy as np
 
@@ -39,6 +40,16 @@ def split(flat):
     return views
 
 
+class Batch(typing.NamedTuple):
+    """Sequences one after the other, and what is known of the token after each position."""
+
+    lengths: np.ndarray  # of the sequences
+    tokens: np.ndarray  # [position]
+    targets: np.ndarray  # [position]: the token that came, or -1 for none
+    ids: np.ndarray  # [position, count]: tokens whose groups have
+    shares: np.ndarray  # [position, count]: these shares of the probability
+
+
 class Gradient:
     """Compiles gradient.c for this machine and calls it."""
 
@@ -56,33 +67,38 @@ class Gradient:
             self.library = ctypes.CDLL(library)
         assert self.library.weight_count() == self.COUNT
 
-    def run(self, flat, lengths, tokens, ids, shares, scale=1.0, gradient=None):
+    def run(self, flat, batch, groups=None, scale=1.0, gradient=None):
         """The losses of all positions; adds the gradient of their sum times `scale`.
 
-        Sequences lie one after the other in `tokens`. `ids` and `shares` are [position, count]:
-        the target of a position is a sum of shares of tokens. While it runs, other threads of
-        Python can.
+        `groups` is a number for each token, by default its own: see gradient.c. While it runs,
+        other threads of Python can.
         """
-        count = ids.shape[1]
-        assert ids.shape == shares.shape == (len(tokens), count)
-        assert not (lengths % 4).any() and lengths.max() <= SEQ_LEN
-        assert lengths.sum() == len(tokens)
-        assert flat.size == self.COUNT and (gradient is None or gradient.size == self.COUNT)
+        if groups is None:
+            groups = np.arange(VOCAB, dtype=np.int32)
+        positions, count = batch.ids.shape
+        assert batch.shares.shape == batch.ids.shape
+        assert batch.tokens.shape == batch.targets.shape == (positions,)
+        assert batch.lengths.sum() == positions
+        assert not (batch.lengths % 4).any() and batch.lengths.max() <= SEQ_LEN
+        assert flat.size == self.COUNT and groups.shape == (VOCAB,)
+        assert gradient is None or gradient.size == self.COUNT
 
         def pointer(array, dtype):
             assert array.dtype == dtype and array.flags.c_contiguous
             return array.ctypes.data_as(ctypes.c_void_p)
 
-        losses = np.empty(len(tokens), np.float32)
+        losses = np.empty(positions, np.float32)
         failed = self.library.loss_and_gradient(
             pointer(flat, np.float32),
             None if gradient is None else pointer(gradient, np.float32),
-            len(lengths),
-            pointer(lengths, np.int32),
-            pointer(tokens, np.int32),
+            len(batch.lengths),
+            pointer(batch.lengths, np.int32),
+            pointer(batch.tokens, np.int32),
+            pointer(groups, np.int32),
+            pointer(batch.targets, np.int32),
             count,
-            pointer(ids, np.int32),
-            pointer(shares, np.float32),
+            pointer(batch.ids, np.int32),
+            pointer(batch.shares, np.float32),
             ctypes.c_float(scale),
             pointer(losses, np.float32),
         )

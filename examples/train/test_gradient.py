@@ -4,12 +4,12 @@ import numpy as np
 import torch
 from torch.nn import functional
 
-from model import SHAPES, Gradient, split
+from model import SHAPES, Batch, Gradient, split
 
 LEN, COUNT = 132, 5
 
 
-def reference(flat, tokens, ids, shares):
+def reference(flat, tokens, groups, targets, ids, shares):
     """The losses of all positions, in float64."""
     w = split(flat)
     dim, heads, kv_heads, head = 64, 8, 4, 8
@@ -39,7 +39,12 @@ def reference(flat, tokens, ids, shares):
         h = norm(x, w["ffn_norm"][i])
         x = x + (functional.silu(h @ w["w1"][i].T) * (h @ w["w3"][i].T)) @ w["w2"][i].T
     logits = norm(x, w["final_norm"]) @ w["embedding"].T
-    return -(logits.log_softmax(-1).gather(-1, ids) * shares).sum(-1)
+    p = logits.softmax(-1)
+    of_groups = torch.zeros_like(p).index_add(-1, groups, p)
+    loss = -(of_groups.log().gather(-1, groups[ids]) * shares).sum(-1)
+    came = targets.clamp(min=0)[..., None]
+    within = p.gather(-1, came) / of_groups.gather(-1, groups[came])
+    return torch.where(targets < 0, 0, loss - within.log()[..., 0])
 
 
 def main():
@@ -47,19 +52,22 @@ def main():
     flat = torch.randn(Gradient.COUNT, generator=generator) * 0.2
     tokens = torch.randint(512, (2, LEN), generator=generator)
     ids = torch.randint(512, (2, LEN, COUNT), generator=generator)
-    shares = torch.rand(2, LEN, COUNT, generator=generator) - 0.2
-    arrays = (
+    shares = torch.rand(2, LEN, COUNT, generator=generator)
+    groups = torch.randint(200, (512,), generator=generator)
+    targets = torch.randint(-50, 512, (2, LEN), generator=generator).clamp(min=-1)
+    batch = Batch(
         np.full(2, LEN, np.int32),
         tokens.flatten().int().numpy(),
+        targets.flatten().int().numpy(),
         ids.flatten(0, 1).int().numpy(),
         shares.flatten(0, 1).numpy(),
     )
 
     truth = flat.double().requires_grad_()
-    losses = reference(truth, tokens, ids, shares.double())
+    losses = reference(truth, tokens, groups, targets, ids, shares.double())
     (losses.sum() * 0.5).backward()
     gradient = np.zeros(Gradient.COUNT, np.float32)
-    found = Gradient().run(flat.numpy(), *arrays, scale=0.5, gradient=gradient)
+    found = Gradient().run(flat.numpy(), batch, groups.int().numpy(), 0.5, gradient)
     off = np.abs(found - losses.detach().flatten().numpy()).max()
     assert off < 1e-3, f"losses differ by {off}"
     for name, expected in split(truth.grad).items():

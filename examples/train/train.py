@@ -19,9 +19,10 @@ import retell
 STORIES = 8  # of a step
 MUON_RATE, ADAM_RATE = 0.03, 0.01
 WARM_UP = 200  # steps
-# A beginning counts as soft only if so large a share of its places go on as it says.
-FAITHFUL = 0.99
-DECAY_FROM = 0.25  # of the time: the rate falls to 0 from here
+# A token belongs to the group of its beginning, if it comes in so large a share of the places of
+# either.
+RELATED = 0.01
+DECAY_FROM = 0.75  # of the time: the rate falls to 0 from here
 QUANTIZE_FROM = 0.55
 AVERAGE = 0.998
 # Shares of steps in which a matrix is rounded to so many bits; else it is not.
@@ -37,22 +38,24 @@ class Stories:
         starts = np.flatnonzero(self.places["token"] == records.BOS)
         ends = np.append(starts[1:], len(self.places))
         self.spans = np.stack([starts, ends], 1)
-        self.faithful = self.faithful_beginnings()
+        self.groups = self.related_tokens()
         self.ratios = self.likelihood_ratios()
 
-    def faithful_beginnings(self):
-        """Whether a token that the teacher may draw is nearly always the one that came.
+    def related_tokens(self):
+        """A number for each token, the same for all that begin with the same token of the teacher.
 
-        Others are often the beginning of a longer token here. Were they to take part, targets would
-        become negative, and the loss would have no lower bound.
+        How likely each group is, the teacher says; which token of it comes, only the story.
         """
-        places = self.places
-        known = places["kind"] >= retell.SOFT
-        first = places["first"][known]
-        came = np.append(places["token"][1:], records.BOS)[known] == first
-        drawn = np.bincount(first, minlength=model.VOCAB)
-        same = np.bincount(first[came], minlength=model.VOCAB)
-        return same >= FAITHFUL * np.maximum(drawn, 1)
+        known = self.places["kind"] >= retell.SOFT
+        pairs = self.places["first"][known].astype(np.int64) * model.VOCAB
+        pairs += np.append(self.places["token"][1:], records.BOS)[known]
+        counts = np.bincount(pairs, minlength=model.VOCAB**2)
+        counts = counts.reshape(model.VOCAB, model.VOCAB)
+        rarer = np.minimum(counts.sum(1)[:, None], counts.sum(0)[None])
+        groups = np.arange(model.VOCAB, dtype=np.int32)
+        for first, token in zip(*np.nonzero(counts > RELATED * rarer)):
+            groups[groups == groups[token]] = groups[first]
+        return groups
 
     def likelihood_ratios(self):
         """How much likelier a token is after another than the teacher says, [before, token].
@@ -66,7 +69,9 @@ class Stories:
             places = self.places[at : at + (1 << 18)]
             places = places[places["kind"] >= retell.SOFT]
             row = places["token"].astype(np.int64) * model.VOCAB
-            drawn += np.bincount(row + places["first"], minlength=model.VOCAB**2)
+            # Those drawn from the likeliest, which is where `said` is from, too.
+            among = places["kind"] == retell.SOFT
+            drawn += np.bincount((row + places["first"])[among], minlength=model.VOCAB**2)
             pairs = (row[:, None] + places["ids"]).ravel()
             p = places["p"].ravel() / 65535
             said += np.bincount(pairs, p, model.VOCAB**2)
@@ -77,36 +82,38 @@ class Stories:
         """What Gradient.run takes, and how many positions have a target."""
         spans = self.spans[indices]
         sizes = np.minimum(spans[:, 1] - spans[:, 0], model.SEQ_LEN)
-        lengths = (sizes + 3) // 4 * 4
-        count = records.TOP + 2
+        lengths = ((sizes + 3) // 4 * 4).astype(np.int32)
         tokens = np.zeros(lengths.sum(), np.int32)
-        ids = np.zeros((len(tokens), count), np.int32)
-        shares = np.zeros((len(tokens), count), np.float32)
+        targets = np.full(len(tokens), -1, np.int32)
+        ids = np.zeros((len(tokens), 1 + records.TOP), np.int32)
+        shares = np.zeros(ids.shape, np.float32)
         at = 0
         for (start, _), size, length in zip(spans, sizes, lengths):
             here = slice(at, at + size)
             places = self.places[start : start + size]
             kind = places["kind"]
             tokens[here] = places["token"]
-            following = self.places["token"][start + 1 : start + 1 + size]
             # The last story of all ends with the places; what follows it is BOS.
-            ids[at : at + size, 0] = records.BOS
-            ids[at : at + len(following), 0] = following
-            ids[here, 1] = places["first"]
-            ids[here, 2:] = places["ids"]
+            came = np.full(size, records.BOS)
+            following = self.places["token"][start + 1 : start + 1 + size]
+            came[: len(following)] = following
+            targets[here] = np.where(kind == retell.NO_TARGET, -1, came)
+
             p = places["p"] / np.float32(65535)
             rest = 1 - p.sum(1, keepdims=True)
             p *= self.ratios[places["token"][:, None], places["ids"]]
             p /= p.sum(1, keepdims=True) + rest + 1e-6
-            # The token that came, unless it is one of those whose probabilities are known: these
-            # stand for it then, and beside it otherwise. The mean is the teacher's distribution.
-            is_known = (kind == retell.SOFT) & (ids[here, 0] == places["first"])
-            is_known &= self.faithful[places["first"]]
-            shares[here, 0] = kind != retell.NO_TARGET
-            shares[here, 1] = -is_known.astype(np.float32)
-            shares[here, 2:] = p * self.faithful[places["ids"]]
+            # Where the teacher's probabilities say nothing of what came, it counts by itself. The
+            # mean is the teacher's distribution.
+            related = self.groups[places["first"]] == self.groups[came]
+            hard = (kind == retell.HARD) | ((kind == retell.SOFT) & ~related)
+            ids[here, 0] = came
+            shares[here, 0] = hard | (kind == retell.SOFT_REST)
+            ids[here, 1:] = places["ids"]
+            shares[here, 1:] = p * ~hard[:, None]
             at += length
-        return (lengths.astype(np.int32), tokens, ids, shares), int(shares[:, 0].sum())
+        batch = model.Batch(lengths, tokens, targets, ids, shares)
+        return batch, int((targets >= 0).sum())
 
 
 def orthogonalized(matrices):
@@ -233,7 +240,8 @@ def main():
     held_out = Stories([args.held_out])
     held_out_batch, held_out_count = held_out.batch(np.arange(64))
     # The loss that counts there is that of the tokens that came.
-    held_out_batch[3][:, 1:] = 0
+    held_out_batch.shares[:] = 0
+    held_out_batch.shares[:, 0] = 1
     print(f"{len(stories.spans)} stories, {len(stories.places)} tokens", flush=True)
 
     rng = np.random.default_rng(args.seed)
@@ -260,7 +268,7 @@ def main():
         progress = elapsed / (60 * args.minutes)
         done = progress >= 1
         if elapsed - shown > 30 or done:
-            losses = gradient_of.run(average.numpy(), *held_out_batch)
+            losses = gradient_of.run(average.numpy(), held_out_batch)
             print(
                 f"{elapsed:.0f} s, step {optimizer.steps}, {seen / 1e6:.2f} M tokens, "
                 f"loss {loss_sum / max(loss_count, 1):.4f}, "
@@ -286,7 +294,7 @@ def main():
         batch, count = stories.batch(chosen)
         weights = quantized(flat, rng) if progress > QUANTIZE_FROM else flat
         gradient[:] = 0
-        losses = gradient_of.run(weights.numpy(), *batch, scale=1 / count, gradient=gradient)
+        losses = gradient_of.run(weights.numpy(), batch, stories.groups, 1 / count, gradient)
         rate = min(1, (optimizer.steps + 1) / WARM_UP)
         rate *= min(1, (1 - progress) / (1 - DECAY_FROM))
         optimizer.step(torch.from_numpy(gradient), rate)

@@ -74,6 +74,7 @@ const PORTABLE_TESTS: &[&str] = &[
     "logits_hash",
     "parser_cases",
     "sampler_cases",
+    "shipped_model",
     "tokenizer_golden",
 ];
 
