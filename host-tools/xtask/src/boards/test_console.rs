@@ -13,7 +13,7 @@ use crate::process::{shown, target_dir};
 
 /// At most so many instructions lie between two pauses in a story: a piece of a product, attention
 /// over all positions that fit, the choice of a token.
-const LONGEST: u64 = 80_000;
+const LONGEST: u64 = 120_000;
 
 /// Positions that must fit.
 const POSITIONS: usize = 200;
