@@ -361,7 +361,7 @@ pub(super) fn scaled(d: u16, x: u32, n: i32) -> u32 {
     // 11 bits times 24, of which 24 or 25 are kept and 10 are what is left.
     let (d, x) = (d & 0x3ff | 0x400, x & FRACTION | IMPLICIT);
     let low = d * (x & 0xfff);
-    let mut mantissa = (d * (x >> 12) << 2) + (low >> 10);
+    let mut mantissa = ((d * (x >> 12)) << 2) + (low >> 10);
     let mut rest = low << 22;
     if mantissa >> 24 != 0 {
         rest = mantissa << 31 | rest >> 1;
@@ -396,7 +396,7 @@ pub(super) fn scaled(d: u16, x: u32, n: i32) -> u32 {
     let mantissa = high >> 8;
     let rest = high << 24;
     let up = rest >> 31 & (mantissa | u32::from(rest << 1 != 0 || low & 0xfff != 0));
-    sign | ((exponent - 1) << 23) + mantissa + up
+    sign | (((exponent - 1) << 23) + mantissa + up)
 }
 
 #[cold]

@@ -266,7 +266,6 @@ const MICROBIT: Board = Board {
         machine: &["-M", "microbit"],
         cpu: None,
     }),
-    ..MPS2_AN386
 };
 
 const RASPI3_RAM: Region = region("RAM", 0x8_0000, 128 * MIB - 0x8_0000);
