@@ -35,7 +35,7 @@ pub(super) const POSITIONS_A_SUM: usize = 512;
 /// Positions for which a sum of weights fits into 32 bits: what is more is left to this source.
 #[cfg(any(
     target_arch = "x86_64",
-    target_arch = "aarch64",
+    all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "arm", any(feature = "dsp", feature = "mve"))
 ))]
 pub(super) const MAX_POSITIONS: usize = 1 << 17;
@@ -97,7 +97,10 @@ pub(super) fn as_ints(scores: &mut [f32]) -> &mut [i32] {
 }
 
 /// Integers as twice as many of 16 bits.
-#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "aarch64", target_feature = "neon")
+))]
 #[inline(always)]
 pub(super) fn as_halves(ints: &mut [i32]) -> &mut [i16] {
     // SAFETY: i16 has half the size of i32 and no larger alignment, and all bits are numbers of both.
@@ -349,7 +352,7 @@ pub(super) fn origin(max: i32) -> i32 {
 /// to this source.
 #[cfg(any(
     target_arch = "x86_64",
-    target_arch = "aarch64",
+    all(target_arch = "aarch64", target_feature = "neon"),
     all(target_arch = "arm", any(feature = "dsp", feature = "mve"))
 ))]
 #[inline(always)]

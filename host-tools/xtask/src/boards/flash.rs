@@ -18,7 +18,8 @@ pub(crate) struct Args {
     /// The board.
     #[arg(long, value_name = "BOARD")]
     board: String,
-    /// The GGUF [default: stories260K with 8 bits, from the shared test material].
+    /// The GGUF [default: stories260K from the shared test material, else the one that
+    /// ships with the project].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
     /// The folder for the files to be copied.
@@ -32,10 +33,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         bail!("{} is only there in QEMU: cargo xtask run", board.name);
     }
     let model = match &args.model {
-        Some(model) => Some(model.clone()),
-        None => models::stories("Q8_0")?,
+        Some(model) => model.clone(),
+        None => models::default(board)?,
     };
-    let model = model.context("no shared test material here: name a GGUF with --model")?;
     let image = pack::image(&model)?;
     let room = board.row.memory.model.len;
     ensure!(

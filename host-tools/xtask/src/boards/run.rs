@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 
 use super::firmware::{Program, Source};
 use super::{KvArgs, find, models};
@@ -15,7 +15,8 @@ pub(crate) struct Args {
     /// The board; `cargo xtask size` without a name lists them.
     #[arg(long, value_name = "BOARD")]
     board: String,
-    /// The GGUF to link in [default: stories260K from the shared test material].
+    /// The GGUF to link in [default: stories260K from the shared test material, else the one that
+    /// ships with the project].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
     /// What the story begins with.
@@ -46,10 +47,9 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let board = find(&args.board)?;
     let model = match &args.model {
-        Some(model) => Some(model.clone()),
-        None => models::fitting(board)?.into_iter().next(),
+        Some(model) => model.clone(),
+        None => models::default(board)?,
     };
-    let model = model.context("no shared test material here: name a GGUF with --model")?;
     let source = Source {
         options: args.kv.options(board),
         ..Source::new(board, &model)

@@ -17,7 +17,8 @@ pub(crate) struct Args {
     /// The board; without, all are listed.
     #[arg(long, value_name = "BOARD")]
     board: Option<String>,
-    /// The GGUF to link in [default: stories260K from the shared test material].
+    /// The GGUF to link in [default: stories260K from the shared test material, else the one that
+    /// ships with the project].
     #[arg(long, value_name = "GGUF")]
     model: Option<PathBuf>,
     #[command(flatten)]
@@ -51,10 +52,9 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let board = find(name)?;
     let model = match &args.model {
-        Some(model) => Some(model.clone()),
-        None => models::fitting(board)?.into_iter().next(),
+        Some(model) => model.clone(),
+        None => models::default(board)?,
     };
-    let model = model.context("no shared test material here: name a GGUF with --model")?;
     let source = Source {
         options: args.kv.options(board),
         ..Source::new(board, &model)

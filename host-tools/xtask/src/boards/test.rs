@@ -89,28 +89,22 @@ pub(crate) fn check_all() -> Result<Outcome> {
 }
 
 fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
-    let mut files = Vec::new();
-    for ty in models::TYPES {
-        files.extend(models::stories(ty)?.map(|model| (*ty, model)));
-    }
-    if files.is_empty() {
-        let required = std::env::var_os("SMIDGEN_REQUIRE_SHARED").is_some_and(|value| value == "1");
-        ensure!(
-            !required,
-            "SMIDGEN_REQUIRE_SHARED=1, but there are no models"
-        );
-        return Ok(Outcome::Skipped("no shared test material".to_owned()));
-    }
     let smidgen = build::smidgen()?;
-    for (ty, model) in &files {
-        for settings in SETTINGS {
-            let told = host_story(&smidgen, model, settings, EXPECTED)?;
-            check_expected(&format!("stories260K-{ty}"), settings, &told, overwrite)?;
+    let stories = models::stories()?;
+    let checkpoints: Vec<_> = stories.into_iter().chain([models::shipped()]).collect();
+    for checkpoint in &checkpoints {
+        for ty in models::TYPES {
+            let model = checkpoint.model(ty)?;
+            for settings in SETTINGS {
+                let told = host_story(&smidgen, &model, settings, EXPECTED)?;
+                check_expected(&stem(&model), settings, &told, overwrite)?;
+            }
         }
     }
+    let console_model = checkpoints[0].model(models::TYPES[0])?;
     for board in boards {
         if board.row.firmware.has_console {
-            test_console::check(*board, &smidgen, &files[0].1)?;
+            test_console::check(*board, &smidgen, &console_model)?;
         } else {
             check_board(*board, &smidgen, overwrite)?;
         }
@@ -149,8 +143,8 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
             let expected = host_story(smidgen, model, settings, board.row.options)?;
             if board.row.options.ring {
                 // Boards with a ring tell stories of their own, which are kept too.
-                let model = model.file_stem().unwrap_or_default().to_string_lossy();
-                check_expected(&format!("{model}-{name}"), settings, &expected, overwrite)?;
+                let what = format!("{}-{name}", stem(model));
+                check_expected(&what, settings, &expected, overwrite)?;
             }
             let case = |cpu, backend| Case {
                 firmware: firmware.clone(),
@@ -178,6 +172,12 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
     let count = cases.len();
     eprintln!("{name}: {count} stories with the expected logits");
     Ok(())
+}
+
+/// The name of a file without what comes behind the dot.
+fn stem(path: &Path) -> String {
+    let stem = path.file_stem().unwrap_or_default();
+    stem.to_string_lossy().into_owned()
 }
 
 /// A cache that does not fit is an error when the firmware is built, and says so.
