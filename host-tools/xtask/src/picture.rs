@@ -33,9 +33,9 @@ const COLUMNS: usize = 92;
 
 const COMMANDS: &[&str] = &[
     "smidgen convert smidgen-260k.bin --vocab smidgen-260k-tokenizer.bin -o story.gguf",
-    "smidgen quantize --quiet story.gguf small.gguf Q5_0",
+    "smidgen quantize --quiet --pure story.gguf small.gguf Q4_0",
     "smidgen plan small.gguf --board microbit",
-    "cargo xtask run --board microbit --model small.gguf --prompt \"Once upon a time\"",
+    "cargo xtask run --board microbit --model small.gguf -n 100 --temp 0.8 --seed 3 --logits-hash",
 ];
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
