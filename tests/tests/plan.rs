@@ -132,8 +132,12 @@ fn parts_add_up_and_the_schema_is_kept() {
             assert_eq!(plan[key], board[key], "{name}");
         }
         assert_eq!(bytes(&plan, "code"), board["code_bytes"]);
-        assert_eq!(bytes(&plan, "variables"), board["variable_bytes"]);
-        assert!(bytes(&plan, "stack") >= board["stack_bytes"].as_u64().unwrap());
+        // Places for five layers, each of nine matrices and norms with a pointer and lengths.
+        let has_64_bits = board["core"].as_str().unwrap().starts_with("Cortex-A");
+        let layers = 5 * if has_64_bits { 312 } else { 184 };
+        let variables = board["variable_bytes"].as_u64().unwrap();
+        assert_eq!(bytes(&plan, "variables"), variables + layers, "{name}");
+        assert_eq!(bytes(&plan, "stack"), board["stack_bytes"], "{name}");
         let model = std::fs::metadata(smidgen.path("q8.gguf")).unwrap().len();
         assert_eq!(bytes(&plan, "model"), model);
         let mut fits = true;
@@ -183,8 +187,8 @@ fn what_is_advised_helps() {
     for (chip, kv) in [
         (["--flash", "1M", "--ram", "96K"], "f32"),
         (["--flash", "1M", "--ram", "128K"], "f16"),
-        (["--flash", "420K", "--ram", "64K"], "q8"),
-        (["--flash", "420K", "--ram", "512K"], "q8"),
+        (["--flash", "380K", "--ram", "64K"], "q8"),
+        (["--flash", "380K", "--ram", "512K"], "q8"),
     ] {
         let words = [&["q8.gguf", "--kv", kv, "-c", "300"][..], &chip].concat();
         let planned = plan(&smidgen, &words);
