@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use crate::build;
 use crate::process::{output_within, root};
 use crate::readme::Shell;
+use crate::test::Outcome;
 
 /// Arguments of `cargo xtask picture`.
 #[derive(Debug, clap::Args)]
@@ -52,6 +53,11 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         eprintln!("xtask: {PICTURE} drawn");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether the picture is what the commands print, as a step of `cargo xtask test`.
+pub(crate) fn check() -> Result<Outcome> {
+    run(&Args { check: true }).map(|_| Outcome::Passed)
 }
 
 /// A command and what it printed.

@@ -9,7 +9,7 @@ use serde_json::Value;
 use super::{Outcome, Step, no_alloc};
 use crate::needs::{has_toolchain, survey};
 use crate::process::{cargo, cargo_of, command, output, root, run};
-use crate::{boards, build, readme};
+use crate::{boards, build, picture, readme};
 
 pub(super) const STEPS: &[Step] = &[
     Step {
