@@ -67,6 +67,11 @@ pub(super) const STEPS: &[Step] = &[
         about: "the commands in README.md and examples/README.md",
         run: readme::check,
     },
+    Step {
+        name: "picture",
+        about: "the terminal that README.md shows",
+        run: picture::check,
+    },
 ];
 
 /// Test files of the tests package that need nothing but core, so that they run on any target.
