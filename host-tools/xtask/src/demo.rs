@@ -55,6 +55,13 @@ pub(crate) fn run() -> Result<ExitCode> {
     boot.args(["--temp", "0.8", "--seed", "1", "--model"]);
     run_command(boot.arg(relative(&small)))?;
 
+    say("What it takes: memory, and instructions a token");
+    for words in [&["size"][..], &["bench", "boards"]] {
+        let mut measure = cargo(["xtask"]);
+        measure.args(words).args(["--board", BOARD, "--model"]);
+        run_command(measure.arg(relative(&small)))?;
+    }
+
     println!(
         "\nThat took {} seconds. What next?\n",
         start.elapsed().as_secs()
