@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result};
 use serde_json::{Value, json};
 
 use super::firmware::{Program, Source};
-use super::{choose, models};
+use super::{Board, choose, models};
 use crate::process::root;
 
 /// Arguments of `cargo xtask bench boards`.
@@ -32,7 +32,8 @@ const POSITIONS: &str = "256";
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let boards = choose(&args.boards)?;
     let mut rows = Vec::new();
-    for board in boards.into_iter().filter(|board| board.measured) {
+    let measured = |board: &Board| board.measured && board.row.qemu.is_some();
+    for board in boards.into_iter().filter(measured) {
         let mut files = args.models.clone();
         if files.is_empty() {
             files = models::fitting(board)?;
