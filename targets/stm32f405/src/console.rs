@@ -51,8 +51,8 @@ impl Chip for Stm32f405 {
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
         let (pauses, longest) = (PAUSES.count(), PAUSES.longest());
         writeln!(to, "pauses: {pauses}, at most {longest} ticks apart")?;
-        let (beats, shortest, longest) = (BEATS.count(), BEATS.shortest(), BEATS.longest());
-        writeln!(to, "beats: {beats}, {shortest} to {longest} ticks apart")?;
+        let (beats, nearest, farthest) = (BEATS.count(), BEATS.shortest(), BEATS.longest());
+        writeln!(to, "beats: {beats}, {nearest} to {farthest} ticks apart")?;
         let stack = painted_stack();
         let (used, size) = (stack.high_water(), stack.size());
         #[cfg(feature = "rtt")]
