@@ -6,7 +6,7 @@ use cortex_m::Peripherals;
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 
-use crate::{Board, Semihosted, Stack};
+use crate::{Board, Linked, Memory, Program, Semihosted, Stack, painted_stack};
 
 /// A Cortex-M whose console is a debugger, or QEMU.
 #[allow(missing_debug_implementations)] // The register block has none.
@@ -39,6 +39,21 @@ impl CortexM {
             last: 0,
             instructions_in_100_ticks,
         })
+    }
+
+    /// Runs a program with the linked model on this chip and exits with its status, or with 2 where
+    /// no debugger answers.
+    pub fn start(
+        instructions_in_100_ticks: u64,
+        linked: &Linked,
+        memory: fn() -> &'static mut Memory,
+        program: Program<Self>,
+    ) -> ! {
+        let status = match Self::new(painted_stack(), instructions_in_100_ticks) {
+            Some(mut board) => crate::run(&mut board, linked, memory(), program),
+            None => 2,
+        };
+        semihosting::process::exit(status)
     }
 }
 

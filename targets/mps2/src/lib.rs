@@ -1,7 +1,7 @@
 //! Smidgen on Arm's MPS2 boards.
 #![no_std]
 
-use smidgen_firmware::{CortexM, Program, painted_stack};
+use smidgen_firmware::{CortexM, Program};
 
 /// The linked model and its memory.
 mod model {
@@ -17,12 +17,10 @@ const INSTRUCTIONS_IN_100_TICKS: u64 = if cfg!(feature = "an505") {
 
 /// Runs a program and exits with its status.
 pub fn start(program: Program<CortexM>) -> ! {
-    let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
-        Some(mut board) => {
-            let memory = model::memory();
-            smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
-        }
-        None => 2,
-    };
-    smidgen_firmware::exit(status)
+    CortexM::start(
+        INSTRUCTIONS_IN_100_TICKS,
+        &model::LINKED,
+        model::memory,
+        program,
+    )
 }

@@ -1,6 +1,6 @@
 //! The programs that end, with their words by semihosting.
 
-use smidgen_firmware::{CortexM, Program, painted_stack};
+use smidgen_firmware::{CortexM, Program};
 
 /// The linked model and its memory.
 mod model {
@@ -12,12 +12,10 @@ const INSTRUCTIONS_IN_100_TICKS: u64 = 100;
 
 /// Runs a program and exits with its status.
 pub fn start(program: Program<CortexM>) -> ! {
-    let status = match CortexM::new(painted_stack(), INSTRUCTIONS_IN_100_TICKS) {
-        Some(mut board) => {
-            let memory = model::memory();
-            smidgen_firmware::run(&mut board, &model::LINKED, memory, program)
-        }
-        None => 2,
-    };
-    smidgen_firmware::exit(status)
+    CortexM::start(
+        INSTRUCTIONS_IN_100_TICKS,
+        &model::LINKED,
+        model::memory,
+        program,
+    )
 }
