@@ -5,6 +5,7 @@
 
 use crate::built_in;
 use crate::kernels::{AttentionScratch, Backend, MAX_HEAD_DIM_Q8, Q8Rows, Queries, math};
+use crate::message::{Message, display_message};
 use crate::model::Hyperparameters;
 use crate::quant::f16_to_f32;
 
@@ -183,32 +184,28 @@ pub enum KvError {
     },
 }
 
-impl core::fmt::Display for KvError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl KvError {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
         match self {
-            Self::Type => write!(f, "the buffers of the KV cache are for another type"),
-            Self::TooSmall { needed, given } => {
-                write!(
-                    f,
-                    "the KV cache needs {needed} elements, {given} were given"
-                )
+            Self::Type => message.say("the buffers of the KV cache are for another type"),
+            Self::TooSmall { needed, given } => message
+                .say("the KV cache needs # elements, # were given")
+                .sizes([*needed, *given]),
+            Self::Window => message.say("the window must hold a position and fit into memory"),
+            Self::HeadDim => {
+                message.say("heads of more than 512 elements need an f16 or f32 cache")
             }
-            Self::Window => write!(f, "the window must hold a position and fit into memory"),
-            Self::HeadDim => write!(
-                f,
-                "heads of more than 512 elements need an f16 or f32 cache"
-            ),
-            Self::NotBuiltIn { ty } => write!(
-                f,
-                "no KV cache of type {ty} is built in: SMIDGEN_KV_TYPES was {} when the program \
-                 was compiled",
-                built_in::KV_TYPES.unwrap_or_default()
-            ),
-        }
+            Self::NotBuiltIn { ty } => message
+                .say(
+                    "no KV cache of type $ is built in: SMIDGEN_KV_TYPES was $ when the program \
+                     was compiled",
+                )
+                .words([ty.name(), built_in::KV_TYPES.unwrap_or_default()]),
+        };
     }
 }
 
-impl core::error::Error for KvError {}
+display_message!(KvError);
 
 /// A cache of keys and values.
 #[derive(Debug)]

@@ -60,14 +60,15 @@
 extern crate std;
 
 pub mod built_in;
-mod decimal;
 mod error;
 pub mod gguf;
 pub mod kernels;
 pub mod kv_cache;
 mod logits_hash;
+mod message;
 pub mod model;
 mod model_image;
+mod number;
 pub mod ops;
 pub mod quant;
 pub mod sampler;
@@ -78,3 +79,4 @@ pub mod tokenizer;
 pub use error::Error;
 pub use logits_hash::LogitsHash;
 pub use model_image::{ModelImage, ModelImageError};
+pub use number::{Decimal, Hex, Number};

@@ -19,6 +19,9 @@ use core::hash::Hasher;
 
 use fnv::FnvHasher;
 
+use crate::Hex;
+use crate::message::Message;
+
 const MAGIC: [u8; 8] = *b"SMIDGEN\0";
 const VERSION: u32 = 1;
 const HEADER_LEN: usize = 64;
@@ -89,33 +92,40 @@ pub enum ModelImageError {
 impl fmt::Display for ModelImageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Missing => f.write_str("no model: its flash is empty"),
-            Self::NoRoom { region } => write!(f, "no model: its flash has only {region} bytes"),
-            Self::Unpacked => f.write_str("a GGUF file without the header of a model image"),
-            Self::Foreign { found } => {
-                let bytes = u32::from_be_bytes(found);
-                write!(f, "no model image: it begins with {bytes:08x}")
-            }
-            Self::Header => f.write_str("the model's header is damaged"),
-            Self::Version { found } => {
-                write!(f, "a model image of version {found}, not {VERSION}")
-            }
-            Self::TooLong { len, room } => {
-                write!(
-                    f,
-                    "the model has {len} bytes, there is flash for only {room}"
-                )
-            }
-            Self::Cut { there, len } => {
-                write!(f, "the model is cut: {there} of {len} bytes are there")
-            }
-            Self::Checksum { expected, found } => {
-                write!(
-                    f,
-                    "the model is damaged: checksum {found:016x}, not {expected:016x}"
-                )
-            }
+            Self::Checksum { expected, found } => write!(
+                f,
+                "the model is damaged: checksum {}, not {}",
+                Hex::<16>(found),
+                Hex::<16>(expected)
+            ),
+            _ => Message::print(f, |message| self.describe(message)),
         }
+    }
+}
+
+impl ModelImageError {
+    fn describe(&self, message: &mut Message<'_>) {
+        match *self {
+            Self::Missing => message.say("no model: its flash is empty"),
+            Self::NoRoom { region } => message
+                .say("no model: its flash has only # bytes")
+                .sizes([region]),
+            Self::Unpacked => message.say("a GGUF file without the header of a model image"),
+            Self::Foreign { found } => message
+                .say("no model image: it begins with %")
+                .numbers([u32::from_be_bytes(found).into()]),
+            Self::Header => message.say("the model's header is damaged"),
+            Self::Version { found } => message
+                .say("a model image of version #, not #")
+                .numbers([found.into(), VERSION.into()]),
+            Self::TooLong { len, room } => message
+                .say("the model has # bytes, there is flash for only #")
+                .numbers([len, room as u64]),
+            Self::Cut { there, len } => message
+                .say("the model is cut: # of # bytes are there")
+                .sizes([there, len]),
+            Self::Checksum { .. } => message.say("the model is damaged"),
+        };
     }
 }
 

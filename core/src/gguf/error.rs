@@ -1,6 +1,7 @@
 //! What can be wrong with the bytes of a GGUF file, and where.
 
 use super::{GgmlType, ValueType};
+use crate::message::{Message, display_message};
 
 /// A fault in the bytes and the offset, counted from the first byte of the file, at which it lies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -224,117 +225,122 @@ impl ErrorKind {
     }
 }
 
-impl core::fmt::Display for Error {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        write!(f, "at byte {}: {}", self.offset, self.kind)
+const KEY: &str = "key";
+const NAME: &str = "tensor name";
+const COUNT: &str =
+    "$ count # is too large, the bytes that follow hold at most #: truncated or corrupted";
+const LENGTH: &str = "$ length #, but # bytes are left: truncated or corrupted";
+const EMPTY: &str = "empty $";
+const TOO_LONG: &str = "$ of # bytes, at most # are allowed";
+const CHARSET: &str = "$ is not UTF-8 or holds a NUL";
+const DUPLICATE: &str = "duplicate $, first seen at byte #";
+
+impl Error {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
+        message.at_byte(self.offset);
+        self.kind.describe(message);
+    }
+}
+
+display_message!(Error);
+
+impl ErrorKind {
+    fn describe(&self, message: &mut Message<'_>) {
+        match *self {
+            Self::Truncated { what, needed, left } => message
+                .say("truncated: $ takes # bytes, # bytes are left")
+                .words([what])
+                .numbers([needed, left]),
+            Self::BadMagic { found } => message
+                .say("bad magic %, expected 47475546 (GGUF): $")
+                .numbers([u32::from_be_bytes(found).into()])
+                .words([guess(found)]),
+            Self::BadVersion { found } => message
+                .say("version # is not supported, 1 to 3 are")
+                .numbers([found.into()]),
+            Self::BigEndian => message.say("big-endian file: only little-endian GGUF is supported"),
+            Self::TensorCount { found, room } => {
+                message.say(COUNT).words(["tensor"]).numbers([found, room])
+            }
+            Self::MetadataCount { found, room } => message
+                .say(COUNT)
+                .words(["metadata"])
+                .numbers([found, room]),
+            Self::MetadataTooLarge => message.say("metadata reaches past 4 GiB"),
+            Self::ScratchTooSmall { needed, given } => message
+                .say("checking this many entries takes # words of scratch, # were given")
+                .numbers([needed, given]),
+            Self::EmptyKey => message.say(EMPTY).words([KEY]),
+            Self::KeyTooLong { len } => message.say(TOO_LONG).words([KEY]).numbers([len, 65_535]),
+            Self::KeyCharset => message.say(CHARSET).words([KEY]),
+            Self::DuplicateKey { first } => message.say(DUPLICATE).words([KEY]).numbers([first]),
+            Self::ValueType { found } => message
+                .say("value type # does not exist, 0 to 12 do")
+                .numbers([found.into()]),
+            Self::StringLength { found, left } => {
+                message.say(LENGTH).words(["string"]).numbers([found, left])
+            }
+            Self::ArrayLength { found, left } => {
+                message.say(LENGTH).words(["array"]).numbers([found, left])
+            }
+            Self::NestedArray => message.say("nested array: arrays of arrays are not supported"),
+            Self::BoolValue { found } => message
+                .say("bool of value #, only 0 and 1 are")
+                .numbers([found.into()]),
+            Self::AlignmentType { found } => message
+                .say("general.alignment must be a u32, it is a $")
+                .words([found.name()]),
+            Self::Alignment { found } => message
+                .say("alignment # is not a power of two from 1 to 1073741824")
+                .numbers([found.into()]),
+            Self::EmptyName => message.say(EMPTY).words([NAME]),
+            Self::NameTooLong { len } => message.say(TOO_LONG).words([NAME]).numbers([len, 63]),
+            Self::NameCharset => message.say(CHARSET).words([NAME]),
+            Self::DuplicateTensor { first } => {
+                message.say(DUPLICATE).words([NAME]).numbers([first])
+            }
+            Self::DimensionCount { found } => message
+                .say("# dimensions, at most 4 are allowed")
+                .numbers([found.into()]),
+            Self::ShapeOverflow => message.say("shape overflows: its size does not fit 63 bits"),
+            Self::TensorTooLarge { bytes, file } => message
+                .say("shape asks for # bytes, the whole file has #: wrong or truncated")
+                .numbers([bytes, file]),
+            Self::TensorType { found } => message
+                .say("tensor type # is unknown")
+                .numbers([found.into()]),
+            Self::RowLength { row, block, ty } => message
+                .say("row of # elements is no multiple of #, the block of $")
+                .numbers([row, block.into()])
+                .words([ty.name().unwrap_or_default()]),
+            Self::OffsetUnaligned { found, alignment } => message
+                .say("tensor offset # is not a multiple of the alignment #")
+                .numbers([found, alignment.into()]),
+            Self::OffsetOutOfBounds { found, bytes, data } => message
+                .say("tensor offset # with # bytes reaches past the data, which has # bytes")
+                .numbers([found, bytes, data]),
+            Self::DataTruncated { needed, data } => message
+                .say("truncated: this tensor ends after # bytes of data, the file has #")
+                .numbers([needed, data]),
+            Self::Overlap { other } => message
+                .say("tensor overlaps the one whose info is at byte #")
+                .numbers([other]),
+        };
     }
 }
 
 impl core::fmt::Display for ErrorKind {
     fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match *self {
-            Self::Truncated { what, needed, left } => {
-                write!(f, "truncated: {what} takes {needed} bytes, {left} are left")
-            }
-            Self::BadMagic { found } => bad_magic(f, found),
-            Self::BadVersion { found } => {
-                write!(f, "version {found} is not supported, 1 to 3 are")
-            }
-            Self::BigEndian => {
-                write!(f, "big-endian file: only little-endian GGUF is supported")
-            }
-            Self::TensorCount { found, room } => write!(
-                f,
-                "tensor count {found} is too large: the bytes that follow hold at most {room}; \
-                 truncated file or corrupted count"
-            ),
-            Self::MetadataCount { found, room } => write!(
-                f,
-                "metadata count {found} is too large: the bytes that follow hold at most {room}; \
-                 truncated file or corrupted count"
-            ),
-            Self::MetadataTooLarge => write!(f, "metadata reaches past 4 GiB"),
-            Self::ScratchTooSmall { needed, given } => write!(
-                f,
-                "checking this many entries takes {needed} words of scratch, {given} were given"
-            ),
-            Self::EmptyKey => write!(f, "empty key"),
-            Self::KeyTooLong { len } => {
-                write!(f, "key of {len} bytes, at most 65535 are allowed")
-            }
-            Self::KeyCharset => write!(f, "key is not UTF-8 or holds a NUL"),
-            Self::DuplicateKey { first } => {
-                write!(f, "duplicate key, first seen at byte {first}")
-            }
-            Self::ValueType { found } => {
-                write!(f, "value type {found} does not exist, 0 to 12 do")
-            }
-            Self::StringLength { found, left } => {
-                write!(
-                    f,
-                    "string length {found}, but {left} bytes are left: truncated file or corrupted length"
-                )
-            }
-            Self::ArrayLength { found, left } => {
-                write!(
-                    f,
-                    "array length {found}, but {left} bytes are left: truncated file or corrupted length"
-                )
-            }
-            Self::NestedArray => write!(f, "nested array: arrays of arrays are not supported"),
-            Self::BoolValue { found } => write!(f, "bool of value {found}, only 0 and 1 are"),
-            Self::AlignmentType { found } => {
-                write!(f, "general.alignment must be a u32, it is a {found}")
-            }
-            Self::Alignment { found } => write!(
-                f,
-                "alignment {found} is not a power of two from 1 to 1073741824"
-            ),
-            Self::EmptyName => write!(f, "empty tensor name"),
-            Self::NameTooLong { len } => {
-                write!(f, "tensor name of {len} bytes, at most 63 are allowed")
-            }
-            Self::NameCharset => write!(f, "tensor name is not UTF-8 or holds a NUL"),
-            Self::DuplicateTensor { first } => {
-                write!(f, "duplicate tensor name, first seen at byte {first}")
-            }
-            Self::DimensionCount { found } => {
-                write!(f, "{found} dimensions, at most 4 are allowed")
-            }
-            Self::ShapeOverflow => write!(f, "shape overflows: its size does not fit 63 bits"),
-            Self::TensorTooLarge { bytes, file } => write!(
-                f,
-                "shape asks for {bytes} bytes, the whole file has {file}: wrong shape or a file \
-                 cut short"
-            ),
-            Self::TensorType { found } => write!(f, "tensor type {found} is unknown"),
-            Self::RowLength { row, block, ty } => write!(
-                f,
-                "row of {row} elements is no multiple of {block}, the block of {ty}"
-            ),
-            Self::OffsetUnaligned { found, alignment } => write!(
-                f,
-                "tensor offset {found} is not a multiple of the alignment {alignment}"
-            ),
-            Self::OffsetOutOfBounds { found, bytes, data } => write!(
-                f,
-                "tensor offset {found} with {bytes} bytes reaches past the data, which has \
-                 {data} bytes"
-            ),
-            Self::DataTruncated { needed, data } => write!(
-                f,
-                "truncated: this tensor ends after {needed} bytes of data, the file has {data}"
-            ),
-            Self::Overlap { other } => {
-                write!(f, "tensor overlaps the one whose info is at byte {other}")
-            }
-        }
+        Message::print(f, |message| self.describe(message))
     }
 }
 
-/// Says what the file might be instead: these come up where GGUF files are handled.
-fn bad_magic(f: &mut core::fmt::Formatter<'_>, found: [u8; 4]) -> core::fmt::Result {
-    let guess = match found {
+/// What the file might be instead: these come up where GGUF files are handled.
+fn guess(found: [u8; 4]) -> &'static str {
+    if cfg!(target_os = "none") {
+        return "not a GGUF file";
+    }
+    match found {
         [0x1f, 0x8b, ..] => "gzip: unpack it first",
         [b'P', b'K', ..] => "zip, perhaps a PyTorch checkpoint",
         [b'v', b'e', b'r', b's'] => "text, perhaps a Git LFS pointer: fetch the real file",
@@ -343,15 +349,8 @@ fn bad_magic(f: &mut core::fmt::Formatter<'_>, found: [u8; 4]) -> core::fmt::Res
         }
         [b'F', b'U', b'G', b'G'] => "GGUF with its bytes swapped",
         _ => "not a GGUF file",
-    };
-    let [a, b, c, d] = found;
-    write!(
-        f,
-        "bad magic {a:02x} {b:02x} {c:02x} {d:02x}, expected 47 47 55 46 (GGUF): {guess}"
-    )
+    }
 }
-
-impl core::error::Error for Error {}
 
 /// A metadata key that is not there, or not as it should be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -381,23 +380,24 @@ pub enum KeyError<'k> {
     },
 }
 
-impl core::fmt::Display for KeyError<'_> {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl KeyError<'_> {
+    pub(crate) fn describe<'m>(&'m self, message: &mut Message<'m>) {
         match *self {
-            Self::Missing { key } => write!(f, "metadata key {key} is missing"),
+            Self::Missing { key } => message.say("metadata key $ is missing").words([key]),
             Self::WrongType {
                 key,
                 expected,
                 found,
-            } => write!(f, "metadata key {key} must be {expected}, it is {found}"),
-            Self::OutOfRange { key, expected } => {
-                write!(
-                    f,
-                    "metadata key {key} must be {expected}, it is out of range"
-                )
-            }
-        }
+            } => message.say("metadata key $ must be $, it is $").words([
+                key,
+                expected,
+                found.name(),
+            ]),
+            Self::OutOfRange { key, expected } => message
+                .say("metadata key $ must be $, it is out of range")
+                .words([key, expected]),
+        };
     }
 }
 
-impl core::error::Error for KeyError<'_> {}
+display_message!(KeyError<'_>);

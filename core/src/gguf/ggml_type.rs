@@ -48,7 +48,8 @@ pub enum GgmlType {
     Unknown(u32),
 }
 
-/// How elements are packed: `block_len` elements of a row take `block_bytes` bytes.
+/// How elements are packed: `block_len` elements of a row take `block_bytes` bytes. All known blocks
+/// have a power of two of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
 pub struct Geometry {
@@ -56,6 +57,17 @@ pub struct Geometry {
     pub block_len: u32,
     /// Bytes that a block takes.
     pub block_bytes: u32,
+}
+
+impl Geometry {
+    /// Blocks of a row of `row_len` elements; `None` if it is no whole number of them.
+    #[must_use]
+    pub fn blocks(&self, row_len: u64) -> Option<u64> {
+        // Without a division, which takes a kilobyte of flash on 32-bit chips.
+        let shift = self.block_len.trailing_zeros();
+        let blocks = row_len.checked_shr(shift)?;
+        (blocks.checked_shl(shift)? == row_len).then_some(blocks)
+    }
 }
 
 /// Every known type: number, type, name, block length in elements, block size in bytes.
@@ -179,5 +191,17 @@ mod tests {
     #[test]
     fn table_is_sorted_by_number() {
         assert!(TABLE.windows(2).all(|pair| pair[0].0 < pair[1].0));
+    }
+
+    #[test]
+    fn blocks_are_counted_whole() {
+        for geometry in GgmlType::all().filter_map(GgmlType::geometry) {
+            assert!(geometry.block_len.is_power_of_two());
+            let len = u64::from(geometry.block_len);
+            for row in [0, 1, 31, 32, 96, 256, 4000, 4096, u64::MAX, u64::MAX - 255] {
+                let expected = (row % len == 0).then_some(row / len);
+                assert_eq!(geometry.blocks(row), expected);
+            }
+        }
     }
 }

@@ -348,12 +348,11 @@ fn shape_fault(info: &TensorInfo<'_>) -> Option<ErrorKind> {
         let found = info.ty().id();
         return Some(ErrorKind::TensorType { found });
     };
-    let block = geometry.block_len;
     let row = info.row_len();
-    if row.checked_rem(u64::from(block)) != Some(0) {
+    if geometry.blocks(row).is_none() {
         return Some(ErrorKind::RowLength {
             row,
-            block,
+            block: geometry.block_len,
             ty: info.ty(),
         });
     }

@@ -19,6 +19,12 @@ pub struct TensorInfo<'a> {
     at: u64,
 }
 
+/// `None` when it overflows.
+#[inline(never)] // Long on 32-bit chips.
+fn product(a: u64, b: u64) -> Option<u64> {
+    a.checked_mul(b)
+}
+
 impl<'a> TensorInfo<'a> {
     /// Describes a tensor that is to be written: `dims` with the row length first, at most four,
     /// `offset` in bytes from the start of the data.
@@ -67,13 +73,13 @@ impl<'a> TensorInfo<'a> {
     #[must_use]
     pub fn rows(&self) -> Option<u64> {
         let [_, a, b, c] = self.dims;
-        a.checked_mul(b)?.checked_mul(c)
+        product(product(a, b)?, c)
     }
 
     /// Elements; `None` when the number overflows.
     #[must_use]
     pub fn elements(&self) -> Option<u64> {
-        self.row_len().checked_mul(self.rows()?)
+        product(self.row_len(), self.rows()?)
     }
 
     /// The element type.
@@ -99,14 +105,8 @@ impl<'a> TensorInfo<'a> {
     #[must_use]
     pub fn byte_len(&self) -> Option<u64> {
         let geometry = self.ty.geometry()?;
-        let block_len = u64::from(geometry.block_len);
-        if self.row_len().checked_rem(block_len)? != 0 {
-            return None;
-        }
-        let blocks = self.row_len().checked_div(block_len)?;
-        blocks
-            .checked_mul(u64::from(geometry.block_bytes))?
-            .checked_mul(self.rows()?)
+        let blocks = geometry.blocks(self.row_len())?;
+        product(product(blocks, geometry.block_bytes.into())?, self.rows()?)
     }
 
     /// Reads an entry; a number of dimensions that is too large, but whose bytes are there, is kept

@@ -3,6 +3,7 @@
 use super::{AttentionScratch, Backend, Q8Rows, Queries, ints_len, scores_len_q8};
 use crate::built_in;
 use crate::gguf::GgmlType;
+use crate::message::{Message, display_message};
 use crate::quant::{ActivationKind, Activations, Q8Act, Q8KAct, activation_kind};
 
 /// A back end gave other bits than the scalar one: the chip, or the build for it, is wrong.
@@ -19,27 +20,21 @@ pub struct SelfTestError {
     pub case: u32,
 }
 
-impl core::fmt::Display for SelfTestError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let Self {
-            backend,
-            operation,
-            ty,
-            case,
-        } = *self;
-        let backend = backend.name();
-        write!(
-            f,
-            "back end {backend}: {operation} differs from the scalar one in case {case}"
-        )?;
-        match ty {
-            Some(ty) => write!(f, " of type {ty}"),
-            None => Ok(()),
-        }
+impl SelfTestError {
+    fn describe(&self, message: &mut Message<'_>) {
+        let text = match self.ty {
+            Some(_) => "back end $: $ of type $ differs from the scalar one in case #",
+            None => "back end $: $$ differs from the scalar one in case #",
+        };
+        let ty = self.ty.and_then(GgmlType::name).unwrap_or_default();
+        message
+            .say(text)
+            .words([self.backend.name(), self.operation, ty])
+            .numbers([self.case.into()]);
     }
 }
 
-impl core::error::Error for SelfTestError {}
+display_message!(SelfTestError);
 
 /// Rows and tokens of the products, and the most blocks of a row.
 const ROWS: usize = 5;

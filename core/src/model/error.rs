@@ -3,6 +3,7 @@
 use super::Name;
 use crate::built_in;
 use crate::gguf::{GgmlType, KeyError};
+use crate::message::{Message, display_message};
 
 /// Why a GGUF file is no model that can be run.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -85,54 +86,63 @@ impl From<KeyError<'static>> for ModelError {
     }
 }
 
-impl core::fmt::Display for ModelError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        match *self {
-            Self::Key(error) => error.fmt(f),
-            Self::Architecture { found } => {
-                write!(f, "architecture {found} is not supported, llama is")
+impl ModelError {
+    fn describe<'m>(&'m self, message: &mut Message<'m>) {
+        match self {
+            Self::Key(error) => {
+                error.describe(message);
+                message
             }
-            Self::Unsupported { key, expected } => {
-                write!(f, "metadata key {key} must be {expected}")
-            }
-            Self::Contradiction { what } => f.write_str(what),
+            Self::Architecture { found } => message
+                .say("architecture $ is not supported, llama is")
+                .words([found.as_str()]),
+            Self::Unsupported { key, expected } => message
+                .say("metadata key $ must be $")
+                .words([key, expected]),
+            Self::Contradiction { what } => message.say(what),
             Self::MissingTensor {
                 layer: Some(layer),
                 name,
-            } => write!(f, "tensor blk.{layer}.{name} is missing"),
-            Self::MissingTensor { layer: None, name } => write!(f, "tensor {name} is missing"),
-            Self::UnexpectedTensor { name } => write!(
-                f,
-                "tensor {name} has no place in a llama model: it would be ignored"
-            ),
+            } => message
+                .say("tensor blk.#.$ is missing")
+                .numbers([(*layer).into()])
+                .words([name]),
+            Self::MissingTensor { layer: None, name } => {
+                message.say("tensor $ is missing").words([name])
+            }
+            Self::UnexpectedTensor { name } => message
+                .say("tensor $ has no place in a llama model: it would be ignored")
+                .words([name.as_str()]),
             Self::TensorShape {
                 name,
-                expected,
-                found,
-            } => write!(
-                f,
-                "tensor {name} has shape {} x {}, the hyperparameters say {} x {}",
-                found[0], found[1], expected[0], expected[1]
-            ),
-            Self::TensorType { name, found } => {
-                write!(f, "tensor {name} has type {found}, which cannot be run")
-            }
-            Self::NotBuiltIn { name, found } => write!(
-                f,
-                "tensor {name} has type {found}, which is not built in: SMIDGEN_TYPES was {} when \
-                 the program was compiled",
-                built_in::TYPES.unwrap_or_default()
-            ),
-            Self::DuplicateTensor { name } => write!(f, "tensor {name} is in two files"),
-            Self::LayersTooSmall { needed, given } => {
-                write!(
-                    f,
-                    "the model has {needed} layers, room was given for {given}"
+                expected: [cols, rows],
+                found: [found_cols, found_rows],
+            } => message
+                .say("tensor $ has shape # x #, the hyperparameters say # x #")
+                .words([name.as_str()])
+                .numbers([*found_cols, *found_rows, *cols, *rows]),
+            Self::TensorType { name, found } => message
+                .say("tensor $ has type $, which cannot be run")
+                .words([name.as_str(), found.name().unwrap_or_default()]),
+            Self::NotBuiltIn { name, found } => message
+                .say(
+                    "tensor $ has type $, which is not built in: SMIDGEN_TYPES was $ when the \
+                     program was compiled",
                 )
-            }
-            Self::TooLarge => write!(f, "the model is larger than this target can address"),
-        }
+                .words([
+                    name.as_str(),
+                    found.name().unwrap_or_default(),
+                    built_in::TYPES.unwrap_or_default(),
+                ]),
+            Self::DuplicateTensor { name } => message
+                .say("tensor $ is in two files")
+                .words([name.as_str()]),
+            Self::LayersTooSmall { needed, given } => message
+                .say("the model has # layers, room was given for #")
+                .sizes([*needed, *given]),
+            Self::TooLarge => message.say("the model is larger than this target can address"),
+        };
     }
 }
 
-impl core::error::Error for ModelError {}
+display_message!(ModelError);

@@ -1,11 +1,10 @@
 //! The chain from logits to one token.
 
-use core::fmt;
-
 use super::descending::Descending;
 use super::penalty::repeat_penalty;
 use super::settings::{SamplerSettings, SettingsError};
 use super::softmax::Weights;
+use crate::message::{Message, display_message};
 
 /// Scratch for those who lend none. The answer does not depend on its length.
 const OWN_SCRATCH: usize = 32;
@@ -251,18 +250,23 @@ pub enum SampleError {
     AllForbidden,
 }
 
-impl fmt::Display for SampleError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Settings(e) => e.fmt(f),
-            Self::Empty => f.write_str("there are no logits"),
-            Self::Nan { id } => write!(f, "the logit of token {id} is NaN"),
-            Self::Infinite { first, second } => {
-                write!(f, "the logits of tokens {first} and {second} are both inf")
+impl SampleError {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
+        match *self {
+            Self::Settings(error) => {
+                error.describe(message);
+                message
             }
-            Self::AllForbidden => f.write_str("all logits are -inf"),
-        }
+            Self::Empty => message.say("there are no logits"),
+            Self::Nan { id } => message
+                .say("the logit of token # is NaN")
+                .numbers([id.into()]),
+            Self::Infinite { first, second } => message
+                .say("the logits of tokens # and # are both inf")
+                .numbers([first.into(), second.into()]),
+            Self::AllForbidden => message.say("all logits are -inf"),
+        };
     }
 }
 
-impl core::error::Error for SampleError {}
+display_message!(SampleError);

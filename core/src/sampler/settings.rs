@@ -1,10 +1,7 @@
 //! What the sampler is told, and what of it makes no sense.
 
-use core::fmt;
-
-use crate::decimal::Decimal;
-
 use crate::gguf::{Gguf, KeyError, keys};
+use crate::message::{Message, display_message};
 
 /// How the next token is chosen. The names and the switched-off values are llama.cpp's.
 ///
@@ -126,20 +123,23 @@ pub enum SettingsError {
     SeedZero,
 }
 
-impl fmt::Display for SettingsError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Temperature(x) => {
-                write!(f, "temperature {} is not a number from 0 up", Decimal(*x))
+impl SettingsError {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
+        let (name, range, value) = match *self {
+            Self::Temperature(x) => ("temperature", "a number from 0 up", x),
+            Self::TopP(x) => ("top-p", "between 0 and 1", x),
+            Self::MinP(x) => ("min-p", "between 0 and 1", x),
+            Self::RepeatPenalty(x) => ("repeat penalty", "a number above 0", x),
+            Self::SeedZero => {
+                message.say("seed 0 makes every draw 0: take any other");
+                return;
             }
-            Self::TopP(x) => write!(f, "top-p {} is not between 0 and 1", Decimal(*x)),
-            Self::MinP(x) => write!(f, "min-p {} is not between 0 and 1", Decimal(*x)),
-            Self::RepeatPenalty(x) => {
-                write!(f, "repeat penalty {} is not a number above 0", Decimal(*x))
-            }
-            Self::SeedZero => f.write_str("seed 0 makes every draw 0: take any other"),
-        }
+        };
+        message
+            .say("$ # is not $")
+            .words([name, range])
+            .decimal(value);
     }
 }
 
-impl core::error::Error for SettingsError {}
+display_message!(SettingsError);

@@ -1,5 +1,6 @@
 //! Logits a few at a time, for who has no room for all of them.
 
+use super::generate::choose_in_chunks;
 use super::{Buffers, Plan, Session, SessionError, SessionOptions};
 use crate::model::{Matrix, Model};
 use crate::ops::Inputs;
@@ -17,7 +18,7 @@ impl<'b> Session<'b> {
         buffers: Buffers<'b>,
     ) -> Result<Self, SessionError> {
         let plan = Plan::new(model, &options).without_logits();
-        Self::with_plan(model, options, plan, buffers)
+        Self::with_plan(model, options, plan, choose_in_chunks, buffers)
     }
 
     /// Whether there is no buffer for logits.

@@ -4,6 +4,7 @@ use core::ops::ControlFlow;
 
 use super::stop_text::Matcher;
 use super::{Session, SessionError};
+use crate::message::{Message, display_message};
 use crate::sampler::{Each, Recent, SampleError, Sampler, logit_bias_from};
 use crate::tokenizer::{Decoder, EncodeError, EncodeOptions, NoSuchToken, Vocabulary};
 
@@ -140,46 +141,48 @@ impl From<SampleError> for GenerateError {
     }
 }
 
-impl core::fmt::Display for GenerateError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl GenerateError {
+    fn describe(&self, message: &mut Message<'_>) {
         match *self {
-            Self::Encode(error) => error.fmt(f),
-            Self::PromptTooLong {
-                tokens,
-                room,
-                window,
-            } if room == window => {
-                write!(
-                    f,
-                    "the prompt has {tokens} tokens, the context has room for {window}"
-                )
+            Self::Encode(error) => {
+                error.describe(message);
+                message
             }
             Self::PromptTooLong {
                 tokens,
                 room,
                 window,
-            } => write!(
-                f,
-                "the prompt has {tokens} tokens, of the {window} positions of the context {room} \
-                 are left"
-            ),
-            Self::Vocabulary { vocabulary, model } => write!(
-                f,
-                "the vocabulary has {vocabulary} tokens, the model has {model}"
-            ),
-            Self::EmptyStopText => write!(f, "a stop text is empty"),
-            Self::HeldTooSmall { needed, given } => write!(
-                f,
-                "stop texts take a buffer of {needed} bytes, {given} were given"
-            ),
-            Self::MaskInChunks => write!(f, "a mask needs a session with a buffer for logits"),
-            Self::Session(error) => error.fmt(f),
-            Self::Sample(error) => error.fmt(f),
-        }
+            } if room == window => message
+                .say("the prompt has # tokens, the context has room for #")
+                .sizes([tokens, window]),
+            Self::PromptTooLong {
+                tokens,
+                room,
+                window,
+            } => message
+                .say("the prompt has # tokens, of the # positions of the context # are left")
+                .sizes([tokens, window, room]),
+            Self::Vocabulary { vocabulary, model } => message
+                .say("the vocabulary has # tokens, the model has #")
+                .numbers([vocabulary.into(), model as u64]),
+            Self::EmptyStopText => message.say("a stop text is empty"),
+            Self::HeldTooSmall { needed, given } => message
+                .say("stop texts take a buffer of # bytes, # were given")
+                .sizes([needed, given]),
+            Self::MaskInChunks => message.say("a mask needs a session with a buffer for logits"),
+            Self::Session(error) => {
+                error.describe(message);
+                message
+            }
+            Self::Sample(error) => {
+                error.describe(message);
+                message
+            }
+        };
     }
 }
 
-impl core::error::Error for GenerateError {}
+display_message!(GenerateError);
 
 /// Memory for a [`Generator`]. What it holds does not matter.
 #[derive(Debug, Default)]
@@ -400,59 +403,9 @@ impl<'g> Generator<'g> {
         let ends = [self.vocabulary.eos(), self.vocabulary.bos()].map(|id| id.unwrap_or(u32::MAX));
         let forbid = ends.map(|id| (id, f32::NEG_INFINITY));
         let forbidden = if ignore_eos { &forbid[..] } else { &[] };
-        let id = if session.is_in_chunks() {
-            self.choose_in_chunks(session, forbidden)?
-        } else {
-            self.choose_at_once(session, forbidden)?
-        };
+        let id = (session.choose)(self, session, forbidden)?;
         self.recent.push(id);
         Ok(id)
-    }
-
-    #[inline(never)] // A frame of its own: boards have little stack.
-    fn choose_at_once(
-        &mut self,
-        session: &mut Session<'_>,
-        forbidden: &[(u32, f32)],
-    ) -> Result<u32, GenerateError> {
-        let logits = session.logits_mut()?;
-        if let Some(watch) = &mut self.watch {
-            watch(0, logits);
-        }
-        if let Some(mask) = &mut self.mask {
-            mask(logits);
-        }
-        logit_bias_from(0, logits, forbidden);
-        let id = self
-            .sampler
-            .sample(logits, self.recent.ids(), self.scratch)?;
-        Ok(id)
-    }
-
-    #[inline(never)] // As above.
-    fn choose_in_chunks(
-        &mut self,
-        session: &mut Session<'_>,
-        forbidden: &[(u32, f32)],
-    ) -> Result<u32, GenerateError> {
-        if self.mask.is_some() {
-            return Err(GenerateError::MaskInChunks);
-        }
-        let mut watch = self.watch.as_mut();
-        let mut pass = |each: &mut Each<'_>| -> Result<(), GenerateError> {
-            session.logits_in_chunks(&mut |first, logits| {
-                if let Some(watch) = &mut watch {
-                    watch(first, logits);
-                }
-                logit_bias_from(first, logits, forbidden);
-                each(first, logits);
-            })?;
-            // It has seen all.
-            watch = None;
-            Ok(())
-        };
-        self.sampler
-            .sample_in_passes(&mut pass, self.recent.ids(), self.scratch)
     }
 
     /// Why a token ends a text, if it does.
@@ -477,6 +430,59 @@ impl<'g> Generator<'g> {
         }
         Ok(())
     }
+}
+
+/// Chooses the next token, where some tokens have their logits changed.
+pub(super) type Choose =
+    fn(&mut Generator<'_>, &mut Session<'_>, &[(u32, f32)]) -> Result<u32, GenerateError>;
+
+#[inline(never)] // A frame of its own: boards have little stack.
+pub(super) fn choose_at_once(
+    generator: &mut Generator<'_>,
+    session: &mut Session<'_>,
+    forbidden: &[(u32, f32)],
+) -> Result<u32, GenerateError> {
+    let logits = session.logits_mut()?;
+    if let Some(watch) = &mut generator.watch {
+        watch(0, logits);
+    }
+    if let Some(mask) = &mut generator.mask {
+        mask(logits);
+    }
+    logit_bias_from(0, logits, forbidden);
+    let recent = generator.recent.ids();
+    let id = generator
+        .sampler
+        .sample(logits, recent, generator.scratch)?;
+    Ok(id)
+}
+
+#[inline(never)] // As above.
+pub(super) fn choose_in_chunks(
+    generator: &mut Generator<'_>,
+    session: &mut Session<'_>,
+    forbidden: &[(u32, f32)],
+) -> Result<u32, GenerateError> {
+    if generator.mask.is_some() {
+        return Err(GenerateError::MaskInChunks);
+    }
+    let mut watch = generator.watch.as_mut();
+    let mut pass = |each: &mut Each<'_>| -> Result<(), GenerateError> {
+        session.logits_in_chunks(&mut |first, logits| {
+            if let Some(watch) = &mut watch {
+                watch(first, logits);
+            }
+            logit_bias_from(first, logits, forbidden);
+            each(first, logits);
+        })?;
+        // It has seen all.
+        watch = None;
+        Ok(())
+    };
+    let recent = generator.recent.ids();
+    generator
+        .sampler
+        .sample_in_passes(&mut pass, recent, generator.scratch)
 }
 
 /// A token that the vocabulary does not have; the session would have refused it.

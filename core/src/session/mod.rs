@@ -21,8 +21,10 @@ pub use stop_text::held_len;
 
 use crate::kernels::Backend;
 use crate::kv_cache::{KvCache, KvError, KvLayout};
+use crate::message::{Message, display_message};
 use crate::model::Model;
 use crate::ops::{Parallel, Pause, Spread, phase_steps};
+use generate::Choose;
 use step::Pass;
 
 /// Why a session cannot be made or go on.
@@ -86,42 +88,43 @@ impl From<KvError> for SessionError {
     }
 }
 
-impl core::fmt::Display for SessionError {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+impl SessionError {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
         match *self {
-            Self::Kv(error) => error.fmt(f),
+            Self::Kv(error) => {
+                error.describe(message);
+                message
+            }
             Self::BufferTooSmall {
                 buffer,
                 needed,
                 given,
-            } => write!(
-                f,
-                "buffer {buffer} needs {needed} elements, {given} were given"
-            ),
-            Self::NoTokens => write!(f, "no token was given"),
-            Self::BatchTooLarge { given, batch } => {
-                write!(
-                    f,
-                    "{given} tokens were given at once, at most {batch} are allowed"
-                )
-            }
-            Self::Token { id, n_vocab } => {
-                write!(f, "token {id} does not exist, the vocabulary has {n_vocab}")
-            }
-            Self::ContextFull { window, needed } => write!(
-                f,
-                "context full: {needed} positions are needed, the cache has {window}"
-            ),
-            Self::Busy => write!(f, "a step is half done"),
-            Self::Idle => write!(f, "no step has been started"),
-            Self::NoLogits => write!(f, "no logits have been computed for this position"),
-            Self::InChunks => write!(f, "the session has no room for all logits at once"),
-            Self::NotFinite { id } => write!(f, "the logit of token {id} is not finite"),
-        }
+            } => message
+                .say("buffer $ needs # elements, # were given")
+                .words([buffer])
+                .sizes([needed, given]),
+            Self::NoTokens => message.say("no token was given"),
+            Self::BatchTooLarge { given, batch } => message
+                .say("# tokens were given at once, at most # are allowed")
+                .sizes([given, batch]),
+            Self::Token { id, n_vocab } => message
+                .say("token # does not exist, the vocabulary has #")
+                .numbers([id.into(), n_vocab as u64]),
+            Self::ContextFull { window, needed } => message
+                .say("context full: # positions are needed, the cache has #")
+                .sizes([needed, window]),
+            Self::Busy => message.say("a step is half done"),
+            Self::Idle => message.say("no step has been started"),
+            Self::NoLogits => message.say("no logits have been computed for this position"),
+            Self::InChunks => message.say("the session has no room for all logits at once"),
+            Self::NotFinite { id } => message
+                .say("the logit of token # is not finite")
+                .numbers([id.into()]),
+        };
     }
 }
 
-impl core::error::Error for SessionError {}
+display_message!(SessionError);
 
 /// A run of a model. All memory is the caller's: [`Plan`] tells how much, [`Buffers`] hands it over.
 ///
@@ -140,6 +143,8 @@ pub struct Session<'b> {
     ints: &'b mut [i16],
     steps: &'b mut [u64],
     plan: Plan,
+    /// How a generator chooses: a program that makes sessions of one kind has the code for one.
+    choose: Choose,
     position: usize,
     pass: Option<Pass>,
     /// Whether the logits, or what goes into the classifier, are those behind the last token.
@@ -156,7 +161,8 @@ impl<'b> Session<'b> {
         options: SessionOptions,
         buffers: Buffers<'b>,
     ) -> Result<Self, SessionError> {
-        Self::with_plan(model, options, Plan::new(model, &options), buffers)
+        let plan = Plan::new(model, &options);
+        Self::with_plan(model, options, plan, generate::choose_at_once, buffers)
     }
 
     #[inline(never)] // A frame of its own: boards have little stack.
@@ -164,6 +170,7 @@ impl<'b> Session<'b> {
         model: &'b Model<'b>,
         options: SessionOptions,
         plan: Plan,
+        choose: Choose,
         buffers: Buffers<'b>,
     ) -> Result<Self, SessionError> {
         let hp = &model.hyperparameters;
@@ -199,6 +206,7 @@ impl<'b> Session<'b> {
             ints: buffers.ints,
             steps,
             plan,
+            choose,
             position: 0,
             pass: None,
             has_logits: false,

@@ -1,6 +1,6 @@
 //! Ids to text, as they come.
 
-use core::fmt;
+use crate::message::{Message, display_message};
 
 use super::text::SPACE;
 use super::vocabulary::{TokenType, Vocabulary, byte_of};
@@ -148,10 +148,12 @@ pub struct NoSuchToken {
     pub len: u32,
 }
 
-impl fmt::Display for NoSuchToken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "token {} is not one of {}", self.id, self.len)
+impl NoSuchToken {
+    fn describe(&self, message: &mut Message<'_>) {
+        message
+            .say("token # is not one of #")
+            .numbers([self.id.into(), self.len.into()]);
     }
 }
 
-impl core::error::Error for NoSuchToken {}
+display_message!(NoSuchToken);

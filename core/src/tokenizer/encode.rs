@@ -1,6 +1,6 @@
 //! Text to ids.
 
-use core::fmt;
+use crate::message::{Message, display_message};
 
 use super::merge::{Merger, WORDS};
 use super::text::{MAX_LEN, Text};
@@ -254,22 +254,23 @@ pub enum EncodeError {
     NoUnknown,
 }
 
-impl fmt::Display for EncodeError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scratch { needed, found } => write!(
-                f,
-                "encoding the text takes {needed} words of scratch, there are {found}"
-            ),
-            Self::OutputLen { needed, found } => {
-                write!(f, "the text has {needed} tokens, the buffer holds {found}")
-            }
-            Self::TextLen { len } => write!(f, "a text of {len} bytes is too long"),
-            Self::NoBos => f.write_str("the vocabulary has no BOS token"),
-            Self::NoEos => f.write_str("the vocabulary has no EOS token"),
-            Self::NoUnknown => f.write_str("the vocabulary has no token for a part of the text"),
-        }
+impl EncodeError {
+    pub(crate) fn describe(&self, message: &mut Message<'_>) {
+        match *self {
+            Self::Scratch { needed, found } => message
+                .say("encoding the text takes # words of scratch, there are #")
+                .sizes([needed, found]),
+            Self::OutputLen { needed, found } => message
+                .say("the text has # tokens, the buffer holds #")
+                .sizes([needed, found]),
+            Self::TextLen { len } => message.say("a text of # bytes is too long").sizes([len]),
+            Self::NoBos => message.say(NO_TOKEN).words(["BOS"]),
+            Self::NoEos => message.say(NO_TOKEN).words(["EOS"]),
+            Self::NoUnknown => message.say("the vocabulary has no token for a part of the text"),
+        };
     }
 }
 
-impl core::error::Error for EncodeError {}
+const NO_TOKEN: &str = "the vocabulary has no $ token";
+
+display_message!(EncodeError);

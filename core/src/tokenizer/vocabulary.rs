@@ -3,6 +3,7 @@
 use core::fmt;
 
 use crate::gguf::{Array, Gguf, KeyError, Value, ValueType, keys};
+use crate::message::{Message, display_message};
 
 use super::index::{Index, IndexFault, IndexKind, word};
 
@@ -384,28 +385,30 @@ impl From<KeyError<'static>> for VocabularyError {
     }
 }
 
-impl fmt::Display for VocabularyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl VocabularyError {
+    fn describe<'m>(&'m self, message: &mut Message<'m>) {
         match self {
-            Self::Key(e) => e.fmt(f),
-            Self::Model { found } => write!(
-                f,
-                "tokenizer.ggml.model is {}, only llama is supported",
-                found.unwrap_or("of an unknown kind")
-            ),
-            Self::TooManyTokens => f.write_str("there are more tokens than numbers for them"),
-            Self::Len { key, tokens, found } => {
-                write!(f, "{key} has {found} entries for {tokens} tokens")
+            Self::Key(error) => {
+                error.describe(message);
+                message
             }
-            Self::TokenId { key, id, len } => {
-                write!(f, "{key} is {id}, but there are only {len} tokens")
-            }
-            Self::IndexBuffer { needed, found } => write!(
-                f,
-                "the index of the vocabulary takes {needed} words, the buffer has {found}"
-            ),
-        }
+            Self::Model { found } => message
+                .say("tokenizer.ggml.model is $, only llama is supported")
+                .words([found.unwrap_or("of an unknown kind")]),
+            Self::TooManyTokens => message.say("there are more tokens than numbers for them"),
+            Self::Len { key, tokens, found } => message
+                .say("$ has # entries for # tokens")
+                .words([key])
+                .sizes([*found, *tokens]),
+            Self::TokenId { key, id, len } => message
+                .say("$ is #, but there are only # tokens")
+                .words([key])
+                .numbers([(*id).into(), (*len).into()]),
+            Self::IndexBuffer { needed, found } => message
+                .say("the index of the vocabulary takes # words, the buffer has #")
+                .sizes([*needed, *found]),
+        };
     }
 }
 
-impl core::error::Error for VocabularyError {}
+display_message!(VocabularyError);

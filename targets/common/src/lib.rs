@@ -24,7 +24,7 @@ pub use board::Board;
 #[cfg(target_arch = "arm")]
 pub use cortex_m_board::CortexM;
 pub use failure::Failure;
-pub use linked::{Aligned, Linked};
+pub use linked::{Aligned, Linked, NewSession, with_logits, without_logits};
 pub use memory::{KvF16, KvF32, KvQ8, Memory, Work};
 pub use program::{Program, run};
 pub use request::{Request, RequestError};

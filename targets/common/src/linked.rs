@@ -3,6 +3,34 @@
 use smidgen_core::model::Model;
 use smidgen_core::session::{Buffers, Session, SessionError, SessionOptions};
 
+/// Makes a session. A pointer, so that only the code of one kind is linked.
+pub type NewSession =
+    for<'b> fn(&'b Model<'b>, SessionOptions, Buffers<'b>) -> Result<Session<'b>, SessionError>;
+
+/// A session with a buffer for logits.
+///
+/// # Errors
+/// A buffer is too small.
+pub fn with_logits<'b>(
+    model: &'b Model<'b>,
+    options: SessionOptions,
+    buffers: Buffers<'b>,
+) -> Result<Session<'b>, SessionError> {
+    Session::new(model, options, buffers)
+}
+
+/// A session without a buffer for logits: tokens are chosen from chunks of them.
+///
+/// # Errors
+/// A buffer is too small.
+pub fn without_logits<'b>(
+    model: &'b Model<'b>,
+    options: SessionOptions,
+    buffers: Buffers<'b>,
+) -> Result<Session<'b>, SessionError> {
+    Session::without_logits(model, options, buffers)
+}
+
 /// Bytes at an address that a GGUF file may lie at: its alignment holds for its tensors only if the
 /// file itself is aligned.
 #[derive(Debug)]
@@ -18,8 +46,8 @@ pub struct Linked {
     pub checksum: u64,
     /// Kind and size of the KV cache.
     pub options: SessionOptions,
-    /// Whether there is a buffer for logits; without, tokens are chosen from chunks of them.
-    pub has_logits: bool,
+    /// [`with_logits`] or [`without_logits`].
+    pub new_session: NewSession,
 }
 
 impl Linked {
@@ -32,11 +60,7 @@ impl Linked {
         model: &'b Model<'b>,
         buffers: Buffers<'b>,
     ) -> Result<Session<'b>, SessionError> {
-        if self.has_logits {
-            Session::new(model, self.options, buffers)
-        } else {
-            Session::without_logits(model, self.options, buffers)
-        }
+        (self.new_session)(model, self.options, buffers)
     }
 
     /// Whether the bytes are those that were linked: flash can be read wrongly, or have been

@@ -184,7 +184,12 @@ fn code(board: &Board, footprint: &Footprint, path: &Path, bytes: &[u8]) -> Stri
     let (work_bytes, kv_bytes) = (footprint.work_bytes(memory), footprint.kv_bytes());
     let layer_bytes = Footprint::layer_bytes(memory);
     let (stack, variables) = (memory.stack_bytes, footprint.variable_bytes(memory));
-    let (ram, has_logits) = (memory.ram.len, memory.has_logits);
+    let ram = memory.ram.len;
+    let new_session = if memory.has_logits {
+        "with_logits"
+    } else {
+        "without_logits"
+    };
     let mut code = String::new();
     writeln!(
         code,
@@ -212,7 +217,7 @@ pub(crate) static LINKED: firmware::Linked = firmware::Linked {{
         ring: {ring},
         batch: {batch},
     }},
-    has_logits: {has_logits},
+    new_session: firmware::{new_session},
 }};
 
 // What `smidgen plan` says is what there is.
