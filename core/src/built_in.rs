@@ -1,7 +1,8 @@
-//! Which types of weights and of KV caches a program can run, chosen when it is compiled.
+//! Which types of weights and of KV caches a program can run, and with which instructions, chosen
+//! when it is compiled.
 //!
-//! A board runs one model, and code for types that it does not have is flash for nothing. Two
-//! environment variables of the build say what is built in; without them it is everything. Names
+//! A board runs one model, and code for types that it does not have is flash for nothing.
+//! Environment variables of the build say what is built in; without them it is everything. Names
 //! stand one after the other with commas in between, in upper or lower case; an unknown one fails
 //! the build.
 //!
@@ -9,6 +10,7 @@
 //! |---|---|
 //! | `SMIDGEN_TYPES` | types of matrices as ggml names them: `F32`, `F16`, `BF16`, `Q8_0`, `Q4_0`, `Q4_1`, `Q5_0`, `Q5_1`, `IQ4_NL`, `Q2_K`, `Q3_K`, `Q4_K`, `Q5_K`, `Q6_K` |
 //! | `SMIDGEN_KV_TYPES` | `f32`, `f16`, `q8`, `q8row` |
+//! | `SMIDGEN_BACKEND` | the only [back end](crate::kernels::Backend), of those that every processor of the target has; without effect where there is an operating system |
 //!
 //! ```sh
 //! SMIDGEN_TYPES=Q8_0 SMIDGEN_KV_TYPES=q8 cargo build --release --target thumbv7em-none-eabihf
@@ -17,7 +19,8 @@
 //! Vectors such as the weights of normalizations are always f32 and need no entry. A model with
 //! another type is refused when it is [loaded](crate::model::Model::load), another cache when it is
 //! [made](crate::kv_cache::KvCache::new). What encodes weights, and looking at files, does not
-//! depend on it.
+//! depend on it. With one back end nothing is left that it could be compared with: the
+//! [self-test](crate::kernels::self_test()) then says that it cannot.
 
 use crate::gguf::GgmlType;
 use crate::kv_cache::KvType;
@@ -27,6 +30,9 @@ pub const TYPES: Option<&str> = given(option_env!("SMIDGEN_TYPES"));
 
 /// What `SMIDGEN_KV_TYPES` was; `None` if everything is built in.
 pub const KV_TYPES: Option<&str> = given(option_env!("SMIDGEN_KV_TYPES"));
+
+/// What `SMIDGEN_BACKEND` was; `None` if every back end of the target is built in.
+pub const BACKEND: Option<&str> = given(option_env!("SMIDGEN_BACKEND"));
 
 /// Types that there are kernels for: a bit of a set, and the name.
 const NAMES: [&str; 14] = [
@@ -144,6 +150,11 @@ const fn parse(list: &str, names: &[&str]) -> Option<u32> {
         start = end + 1;
     }
     Some(set)
+}
+
+/// Whether a name that was given is `name`.
+pub(crate) const fn is(given: &str, name: &str) -> bool {
+    is_name(given.as_bytes(), 0, given.len(), name.as_bytes())
 }
 
 /// Whether `list[start..end]` is `name` but for spaces around it and the case of letters.

@@ -15,4 +15,5 @@ fn main() {
     let board = linked_model::board(&format!("mps2-{image}"));
     linked_model::link(board);
     linked_model::cortex_m_memory(board);
+    linked_model::no_interrupts();
 }

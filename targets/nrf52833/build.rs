@@ -7,6 +7,7 @@ fn main() {
     let board = linked_model::board("nrf52833");
     if has("SEMIHOSTING") {
         linked_model::link(board);
+        linked_model::no_interrupts();
     }
     if has("CONSOLE") {
         linked_model::flashed_apart(board);

@@ -47,6 +47,66 @@ pub(super) enum Kind {
     Armv6m,
 }
 
+impl Kind {
+    /// Those that are settled when the program is compiled.
+    const COMPILED: &[Self] = &[
+        Self::Scalar,
+        #[cfg(all(
+            target_arch = "x86_64",
+            target_feature = "avx2",
+            target_feature = "f16c"
+        ))]
+        Self::Avx2,
+        #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+        Self::Neon,
+        #[cfg(all(target_arch = "aarch64", target_feature = "dotprod"))]
+        Self::Dotprod,
+        #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
+        Self::Dsp,
+        #[cfg(all(target_arch = "arm", feature = "mve"))]
+        Self::Mve,
+        #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+        Self::Armv6m,
+    ];
+
+    const fn name(self) -> &'static str {
+        match self {
+            Self::Scalar => "scalar",
+            #[cfg(target_arch = "x86_64")]
+            Self::Avx2 => "avx2",
+            #[cfg(target_arch = "x86_64")]
+            Self::AvxVnni => "avxvnni",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Neon => "neon",
+            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
+            Self::Dotprod => "dotprod",
+            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
+            Self::Dsp => "dsp",
+            #[cfg(all(target_arch = "arm", feature = "mve"))]
+            Self::Mve => "mve",
+            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
+            Self::Armv6m => "armv6m",
+        }
+    }
+}
+
+/// The only one, if `SMIDGEN_BACKEND` was set.
+const ONLY: Option<Kind> = match built_in::BACKEND {
+    // Where there is a system, this may be a build script of a firmware.
+    Some(name) if cfg!(target_os = "none") => {
+        let mut index = 0;
+        while !built_in::is(name, Kind::COMPILED[index].name()) {
+            index += 1;
+            assert!(
+                index < Kind::COMPILED.len(),
+                "SMIDGEN_BACKEND names no back end that every processor of this target has"
+            );
+        }
+        Some(Kind::COMPILED[index])
+    }
+    _ => None,
+};
+
 /// How many numbers a product has, checked against the lengths of all slices.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
@@ -153,7 +213,8 @@ fn has_dotprod() -> bool {
 }
 
 impl Backend {
-    /// Plain Rust, the definition of every result; everywhere.
+    /// Plain Rust, the definition of every result; everywhere but where `SMIDGEN_BACKEND` names the
+    /// only one that is [built in](crate::built_in), which then is used instead.
     pub const SCALAR: Self = Self(Kind::Scalar);
 
     /// The fastest one.
@@ -181,29 +242,20 @@ impl Backend {
             #[cfg(all(target_arch = "arm", feature = "armv6m"))]
             Some(Kind::Armv6m),
         ];
-        found.into_iter().flatten().map(Self)
+        let is_built_in = |kind: &Kind| ONLY.is_none_or(|only| only == *kind);
+        found.into_iter().flatten().filter(is_built_in).map(Self)
     }
 
     /// Its name, lower case.
     #[must_use]
     pub fn name(self) -> &'static str {
-        match self.0 {
-            Kind::Scalar => "scalar",
-            #[cfg(target_arch = "x86_64")]
-            Kind::Avx2 => "avx2",
-            #[cfg(target_arch = "x86_64")]
-            Kind::AvxVnni => "avxvnni",
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Kind::Neon => "neon",
-            #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
-            Kind::Dotprod => "dotprod",
-            #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]
-            Kind::Dsp => "dsp",
-            #[cfg(all(target_arch = "arm", feature = "mve"))]
-            Kind::Mve => "mve",
-            #[cfg(all(target_arch = "arm", feature = "armv6m"))]
-            Kind::Armv6m => "armv6m",
-        }
+        self.kind().name()
+    }
+
+    /// Where there is one back end, that: then it is constant, and the code of others is dead.
+    #[inline(always)]
+    pub(super) fn kind(self) -> Kind {
+        ONLY.unwrap_or(self.0)
     }
 
     /// The one with this name, if it can be run here.
@@ -216,7 +268,7 @@ impl Backend {
     ///
     /// Numbers that are no whole block, or have no block in `out`, are left out.
     pub fn quantize_q8(self, x: &[f32], out: &mut [Q8Act]) {
-        match self.0 {
+        match self.kind() {
             Kind::Scalar => scalar::quantize_q8(x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
@@ -238,7 +290,7 @@ impl Backend {
     ///
     /// Numbers that are no whole block, or have no block in `out`, are left out.
     pub fn quantize_q8k(self, x: &[f32], out: &mut [Q8KAct]) {
-        match self.0 {
+        match self.kind() {
             Kind::Scalar => scalar::quantize_q8k(x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.
@@ -281,7 +333,7 @@ impl Backend {
             out.fill(0.0); // Back ends need not think of rows without bytes.
             return;
         }
-        match self.0 {
+        match self.kind() {
             Kind::Scalar => scalar::matmul(ty, weights, shape, x, out),
             #[cfg(target_arch = "x86_64")]
             // SAFETY: this kind exists only where its instructions were found.

@@ -14,7 +14,7 @@ use super::{backend::Kind, x86};
 /// Calls a function of the AVX2 back end, else the common source.
 macro_rules! dispatch {
     ($backend:expr, $operation:ident($($argument:expr),*), $common:path) => {
-        match $backend.0 {
+        match $backend.kind() {
             // SAFETY: this value exists only where the processor has AVX2 and F16C.
             #[cfg(target_arch = "x86_64")]
             #[allow(unsafe_code)]
@@ -110,7 +110,7 @@ impl Backend {
         scratch: AttentionScratch<'_>,
         out: &mut [f32],
     ) {
-        match self.0 {
+        match self.kind() {
             #[cfg(all(target_arch = "aarch64", target_feature = "neon"))]
             Kind::Neon | Kind::Dotprod => neon::attend_q8(queries, keys, values, scratch, out),
             #[cfg(all(target_arch = "arm", feature = "dsp", not(feature = "mve")))]

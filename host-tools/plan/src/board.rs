@@ -69,6 +69,8 @@ pub struct Firmware {
     pub target: &'static str,
     /// The features that choose the board among those of the package.
     pub features: &'static [&'static str],
+    /// The only back end of a story, by name; `None` if all of the target are built in.
+    pub backend: Option<&'static str>,
     /// Whether there is a console on a serial port, to which the model is flashed apart; else the
     /// model is linked in.
     pub has_console: bool,

@@ -78,6 +78,7 @@ const AARCH64_VIRT: Board = Board {
         package: "aarch64-virt",
         target: "aarch64-unknown-none",
         features: &[],
+        backend: None,
         has_console: false,
         image: Image::Elf,
         probe: None,
@@ -113,6 +114,7 @@ const MPS2_AN386: Board = Board {
         package: "mps2",
         target: "thumbv7em-none-eabihf",
         features: &["an386"],
+        backend: Some("dsp"),
         has_console: false,
         image: Image::Elf,
         probe: None,
@@ -155,12 +157,9 @@ const MPS2_AN505: Board = Board {
         ..MPS2_AN386.memory
     },
     firmware: Firmware {
-        package: "mps2",
         target: "thumbv8m.main-none-eabihf",
         features: &["an505"],
-        has_console: false,
-        image: Image::Elf,
-        probe: None,
+        ..MPS2_AN386.firmware
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -187,6 +186,7 @@ const MPS3_AN547: Board = Board {
         package: "mps3-an547",
         target: "thumbv8m.main-none-eabihf",
         features: &[],
+        backend: Some("mve"),
         has_console: false,
         image: Image::Elf,
         probe: None,
@@ -217,6 +217,7 @@ const STM32F405: Board = Board {
         package: "stm32f405",
         target: "thumbv7em-none-eabihf",
         features: &[],
+        backend: Some("dsp"),
         has_console: true,
         image: Image::Elf,
         probe: Some("STM32F405RGTx"),
@@ -257,6 +258,7 @@ const MICROBIT: Board = Board {
         package: "microbit",
         target: "thumbv6m-none-eabi",
         features: &[],
+        backend: Some("armv6m"),
         has_console: false,
         image: Image::Elf,
         probe: None,

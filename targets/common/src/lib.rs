@@ -8,6 +8,8 @@ mod board;
 mod failure;
 mod linked;
 mod memory;
+#[cfg(all(target_arch = "arm", feature = "no-interrupts"))]
+mod no_interrupts;
 mod panic;
 mod program;
 mod request;

@@ -13,6 +13,8 @@ mod chip;
 mod command;
 mod line;
 mod load;
+#[cfg(target_arch = "arm")]
+mod memory_functions;
 mod number;
 mod port;
 mod prompt;

@@ -75,6 +75,17 @@ pub fn cortex_m_memory(board: &Board) {
     script("memory.x", &script_text);
     place_model(if has_own { "MODEL" } else { "FLASH" });
     println!("cargo::rustc-link-arg-bins=-Tlink.x");
+    // Functions with the same code are one: no one compares their addresses.
+    println!("cargo::rustc-link-arg-bins=--icf=all");
+}
+
+/// Writes what cortex-m-rt includes for the interrupts of a chip: here there are none, and the
+/// feature `no-interrupts` of the firmware makes the vectors for that.
+///
+/// # Panics
+/// It cannot be written.
+pub fn no_interrupts() {
+    write("device.x", "");
 }
 
 /// Places the model behind the constants, in `region` of the memory map. To be called before other

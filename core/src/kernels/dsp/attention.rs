@@ -19,6 +19,7 @@ impl Loops for Dsp {
             // there are as many rounds as fours.
             unsafe {
                 asm!(
+                    ".cpu cortex-m4",
                     "2:",
                     "ldr r3, [r0], #8",
                     "ldr r4, [r0, #-4]",
@@ -160,6 +161,7 @@ unsafe fn products_of_pairs(
     // and r7 are given back as they were found, and the stack is balanced.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "vmov s0, r12",
             "2:",
@@ -213,6 +215,7 @@ unsafe fn scores_of_pairs(
     // pairs.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "vmov s0, s1, r3, r4",
             "2:",
             "ldr r3, [r1], #4",
@@ -287,6 +290,7 @@ unsafe fn weigh_pairs(
     // 1.5 · 2^23 + n is n.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "vldmia r12, {{s0, s1}}",
             "vmov s2, lr",
@@ -363,6 +367,7 @@ unsafe fn sum_pairs(
     // r7 are given back as they were found, and the stack is balanced.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "vmov s0, r12",
             "2:",

@@ -4,6 +4,10 @@
 //! The inner loops are written out, since compilers spill here, and neither `smlad` nor
 //! single-precision registers are to be had from stable Rust otherwise. What has no loop of its own
 //! goes to the scalar code.
+//!
+//! The assembler is told `.cpu cortex-m4`, whose instructions all of these chips have: the bare target
+//! of the Cortex-M33 is without them, and if the compiler were told that core, what it made of the
+//! standard library for any core would no longer be optimized together with the rest.
 #![allow(unsafe_code)]
 
 mod attention;

@@ -39,6 +39,7 @@ unsafe fn multiply(
     // SAFETY: as for `Q8_0`, with LDRD in place of LDM.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "vmov s16, r0",
             "vmov s17, r9",

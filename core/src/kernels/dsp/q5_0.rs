@@ -49,6 +49,7 @@ unsafe fn multiply(row: *const u8, x: *const Q8Act, blocks: usize) -> f32 {
     // SAFETY: as for `Q4_0`; the table has an entry for every four bits.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "movs r6, #0",
             "vmov s0, r6",

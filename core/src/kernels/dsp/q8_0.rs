@@ -41,6 +41,7 @@ unsafe fn multiply(
     // other registers are named.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "push {{r6, r7}}",
             "vmov s16, r0",
             "vmov s17, r9",

@@ -38,6 +38,7 @@ unsafe fn largest_magnitude(x: &[f32; 32]) -> u32 {
     // SAFETY: eight rounds read four words each, which are aligned, as LDM needs it.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "2:",
             "ldm r0!, {{r3, r4, r5, r8}}",
             // Without the sign, which is shifted out.
@@ -72,6 +73,7 @@ unsafe fn round(x: &[f32; 32], inverse: f32, out: &mut [i16; 32]) -> i32 {
     // lower half of 1.5 · 2^23 + n is n.
     unsafe {
         asm!(
+            ".cpu cortex-m4",
             "vmov s4, r3",
             "vmov s5, r4",
             "2:",

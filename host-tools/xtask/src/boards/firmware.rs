@@ -56,6 +56,8 @@ pub(super) struct Source<'a> {
     pub(super) board: Board,
     pub(super) model: &'a Path,
     pub(super) options: SessionOptions,
+    /// The only back end of a story.
+    pub(super) backend: Option<&'a str>,
 }
 
 /// A built firmware.
@@ -72,6 +74,15 @@ impl<'a> Source<'a> {
             board,
             model,
             options: board.row.options,
+            backend: board.row.firmware.backend,
+        }
+    }
+
+    /// With a back end of this name in the story, or if none is given, the board's own.
+    pub(super) fn with_backend(self, name: Option<&'a str>) -> Self {
+        Self {
+            backend: self.backend.map(|own| name.unwrap_or(own)),
+            ..self
         }
     }
 
@@ -98,9 +109,15 @@ impl<'a> Source<'a> {
         let types = weight_types(self.model)?.join(",");
         build.env("SMIDGEN_TYPES", &types);
         build.env("SMIDGEN_KV_TYPES", kv.name());
+        // Other programs compare the back ends, or may be asked for each.
+        let backend = self.backend.filter(|_| program == Program::Story);
+        build.env("SMIDGEN_BACKEND", backend.unwrap_or_default());
         // Core is another for each set of types: a folder for each keeps what is built.
         let folder = process::target_dir().join("firmware");
-        let target_dir = folder.join(format!("{}-{}", types.replace(',', "-"), kv.name()));
+        let of_core = [types.replace(',', "-"), kv.name().to_owned()];
+        let of_core = of_core.into_iter().chain(backend.map(str::to_owned));
+        let of_core: Vec<_> = of_core.collect();
+        let target_dir = folder.join(of_core.join("-"));
         build.arg("--target-dir").arg(&target_dir);
         build.env("SMIDGEN_MODEL", self.model.canonicalize()?);
         build.env("SMIDGEN_KV", kv.name());
@@ -117,7 +134,8 @@ impl<'a> Source<'a> {
         let model = self.model.file_stem().unwrap_or_default();
         let model = model.to_string_lossy();
         let kv = kv.name();
-        let elf = folder.join(format!("{}-{name}-{model}-{kv}.elf", board.name));
+        let backend = backend.map_or_else(String::new, |backend| format!("-{backend}"));
+        let elf = folder.join(format!("{}-{name}-{model}-{kv}{backend}.elf", board.name));
         fs::copy(&built, &elf).with_context(|| format!("cannot copy {}", built.display()))?;
         Ok(Firmware { board, elf })
     }

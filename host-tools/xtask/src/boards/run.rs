@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     };
     let source = Source {
         options: args.kv.options(board),
-        ..Source::new(board, &model)
+        ..Source::new(board, &model).with_backend(args.backend.as_deref())
     };
     let firmware = source.build(Program::Story)?;
     let (n, seed) = (args.n_predict.to_string(), args.seed.to_string());

@@ -139,6 +139,8 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
         if board.row.qemu.is_none() {
             continue;
         }
+        let scalar = Source::new(board, model).with_backend(Some("scalar"));
+        let scalar = scalar.build(Program::Story)?;
         for settings in SETTINGS {
             let expected = host_story(smidgen, model, settings, board.row.options)?;
             if board.row.options.ring {
@@ -146,7 +148,7 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
                 let what = format!("{}-{name}", stem(model));
                 check_expected(&what, settings, &expected, overwrite)?;
             }
-            let case = |cpu, backend| Case {
+            let case = |firmware: &Firmware, cpu, backend| Case {
                 firmware: firmware.clone(),
                 cpu,
                 backend,
@@ -154,10 +156,11 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
                 expected: expected.clone(),
                 stack: plan.bytes["stack"],
             };
-            cases.push(case(None, None));
+            cases.push(case(&firmware, None, None));
             if settings.name == "greedy" {
-                cases.push(case(None, Some("scalar")));
-                cases.extend(board.other_cpus.iter().map(|cpu| case(Some(cpu), None)));
+                cases.push(case(&scalar, None, Some("scalar")));
+                let others = board.other_cpus.iter();
+                cases.extend(others.map(|cpu| case(&firmware, Some(cpu), None)));
             }
         }
     }
