@@ -2,6 +2,9 @@
 
 use std::env;
 
+/// Of the largest model.
+const LAYERS: usize = 64;
+
 fn main() {
     let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let board = linked_model::board("raspi3");
@@ -9,7 +12,7 @@ fn main() {
         linked_model::link(board);
     }
     if has("CONSOLE") {
-        linked_model::flashed_apart(board);
+        linked_model::flashed_apart(board, LAYERS, 0);
     }
     let (code, model) = (board.memory.code, board.memory.model);
     linked_model::script(

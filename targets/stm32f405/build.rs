@@ -2,6 +2,9 @@
 
 use std::env;
 
+/// Of the largest model.
+const LAYERS: usize = 16;
+
 fn main() {
     let has = |feature: &str| env::var_os(format!("CARGO_FEATURE_{feature}")).is_some();
     let board = linked_model::board("stm32f405");
@@ -10,7 +13,7 @@ fn main() {
         linked_model::no_interrupts();
     }
     if has("CONSOLE") {
-        linked_model::flashed_apart(board);
+        linked_model::flashed_apart(board, LAYERS, 0);
     }
     if has("RTT") {
         println!("cargo::rustc-link-arg-bins=-Tdefmt.x");

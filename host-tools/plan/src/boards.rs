@@ -19,6 +19,7 @@ pub const BOARDS: &[Board] = &[
     MICROBIT,
     RASPI3,
     NRF52833,
+    RP2350,
 ];
 
 /// The board of this name.
@@ -261,7 +262,7 @@ const MICROBIT: Board = Board {
         backend: Some("armv6m"),
         has_console: false,
         image: Image::Elf,
-        probe: None,
+        probe: Some("nRF51822_xxAA"),
     },
     qemu: Some(Qemu {
         program: "qemu-system-arm",
@@ -312,6 +313,29 @@ const NRF52833: Board = Board {
         package: "nrf52833",
         image: Image::Hex,
         probe: Some("nRF52833_xxAA"),
+        ..STM32F405.firmware
+    },
+    qemu: None,
+    ..STM32F405
+};
+
+const RP2350: Board = Board {
+    name: "rp2350",
+    about: "Raspberry Pi Pico 2",
+    core: "Cortex-M33",
+    memory: Memory {
+        code: region("flash", 0x1000_0000, 256 * KIB),
+        model: region("flash", 0x1004_0000, 3840 * KIB),
+        // Ten banks, one behind the other.
+        ram: region("SRAM", 0x2000_0000, 520 * KIB),
+        ..STM32F405.memory
+    },
+    firmware: Firmware {
+        package: "rp2350",
+        target: "thumbv8m.main-none-eabihf",
+        // What the boot ROM takes for a secure program of the Arm cores.
+        image: Image::Uf2(0xe48b_ff59),
+        probe: Some("RP235x"),
         ..STM32F405.firmware
     },
     qemu: None,

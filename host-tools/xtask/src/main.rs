@@ -44,6 +44,8 @@ enum Command {
     Models(models::Args),
     /// Tell a story on a board, in QEMU.
     Run(boards::RunArgs),
+    /// Type at a board's console, in QEMU.
+    Talk(boards::TalkArgs),
     /// Test the firmware of the boards, in QEMU.
     TestBoards(boards::TestArgs),
     /// Put console and model onto a real board, or into files to be copied there.
@@ -68,6 +70,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Models(args) => models::run(&args),
         Command::Run(args) => boards::run(&args),
+        Command::Talk(args) => boards::talk(&args),
         Command::TestBoards(args) => boards::test(&args),
         Command::Flash(args) => boards::flash(&args),
         Command::Pack(args) => boards::pack(&args),

@@ -18,6 +18,7 @@ mod memory_functions;
 mod number;
 mod port;
 mod prompt;
+mod report;
 mod self_test;
 mod stack;
 mod watch;
@@ -30,6 +31,7 @@ pub use load::{LoadError, Memory};
 pub use number::Number;
 pub use port::Port;
 pub use prompt::run;
+pub use report::report;
 pub use self_test::logits_hash;
 #[cfg(target_arch = "arm")]
 pub use stack::painted_stack;

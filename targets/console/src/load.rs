@@ -34,6 +34,7 @@ pub struct Memory<'a> {
 
 /// Why there is no session.
 #[derive(Clone, Copy, Debug)]
+#[cfg_attr(feature = "defmt", derive(defmt::Format))]
 #[non_exhaustive]
 pub enum LoadError {
     /// The flash holds no whole model.

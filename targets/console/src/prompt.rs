@@ -28,6 +28,8 @@ pub fn run<'a, C: Chip, P: Port>(
 ) -> Result<(), P::Error> {
     let mut terminal = Terminal::new(port);
     let version = env!("CARGO_PKG_VERSION");
+    #[cfg(feature = "defmt")]
+    defmt::info!("Smidgen {=str} on {=str}", version, C::NAME);
     terminal.say(format_args!("\nSmidgen {version} on {}\n", C::NAME))?;
     let told = load(region, memory, C::pause, |loaded| {
         terminal.say(format_args!("{}", loaded.about))?;
@@ -35,6 +37,8 @@ pub fn run<'a, C: Chip, P: Port>(
         Console::<C, P>::new(&mut terminal, Ok(loaded)).run()
     });
     told.unwrap_or_else(|error| {
+        #[cfg(feature = "defmt")]
+        defmt::error!("{}", error);
         say_error(&mut terminal, &error)?;
         Console::<C, P>::new(&mut terminal, Err(error)).run()
     })
@@ -164,6 +168,11 @@ impl<'c, 'p, 'b, C: Chip, P: Port> Console<'c, 'p, 'b, C, P> {
             );
         C::pause();
         port?;
+        #[cfg(feature = "defmt")]
+        match &generated {
+            Ok(told) => defmt::info!("{}", told),
+            Err(error) => defmt::error!("{}", error),
+        }
         match generated {
             Ok(generated) if generated.stop == StopReason::Sink => terminal.text(b"^C\n")?,
             Ok(_) => terminal.text(b"\n")?,

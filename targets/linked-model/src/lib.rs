@@ -41,18 +41,47 @@ pub fn link(board: &Board) {
     }
 }
 
-/// Writes `region.rs` to the folder for generated code: where a model that is flashed apart from the
-/// firmware lies, as `MODEL` and `MODEL_BYTES`.
+/// More is not taken of what a board has: start-up fills it with zeros.
+const MOST_RAM: u64 = 32 << 20;
+
+/// Writes `apart.rs` to the folder for generated code, for a model that is flashed apart from the
+/// firmware: where it lies as `region()`, and RAM for a model of so many layers as `memory()`: what
+/// the board has, without variables, stack and `other` bytes.
 ///
 /// # Panics
-/// It cannot be written.
-pub fn flashed_apart(board: &Board) {
-    let Region { origin, len, .. } = board.memory.model;
+/// It cannot be written, or there is no RAM left.
+pub fn flashed_apart(board: &Board, layers: usize, other: u64) {
+    let memory = &board.memory;
+    let Region { origin, len, .. } = memory.model;
+    let of_layers = (layers * Footprint::layer_bytes(memory)) as u64;
+    let taken = memory.stack_bytes + memory.variable_bytes + of_layers + other;
+    let left = memory.ram.len.checked_sub(taken).expect("there is RAM left");
+    let words = left.min(MOST_RAM) / 8;
     let code = format!(
-        "const MODEL: *const u8 = core::ptr::without_provenance({origin:#x});\n\
-         const MODEL_BYTES: usize = {len:#x};\n"
+        "use smidgen_core::model::Layer;
+
+/// RAM for a model; to be called once.
+#[inline(never)] // A frame of its own: boards have little stack.
+fn memory() -> smidgen_console::Memory<'static> {{
+    static SMIDGEN_WORK: static_cell::ConstStaticCell<[u64; {words}]> =
+        static_cell::ConstStaticCell::new([0; {words}]);
+    static SMIDGEN_LAYERS: static_cell::StaticCell<[Layer<'static>; {layers}]> =
+        static_cell::StaticCell::new();
+    smidgen_console::Memory {{
+        layers: SMIDGEN_LAYERS.init_with(|| [Layer::EMPTY; {layers}]),
+        words: SMIDGEN_WORK.take(),
+    }}
+}}
+
+/// Where the model's image is.
+fn region() -> &'static [u8] {{
+    // SAFETY: flash, or RAM that is mapped: it can be read, whatever it holds, and nothing writes
+    // it while this program runs.
+    unsafe {{ core::slice::from_raw_parts(core::ptr::without_provenance({origin:#x}), {len:#x}) }}
+}}
+"
     );
-    write("region.rs", &code);
+    write("apart.rs", &code);
 }
 
 /// Writes the linker scripts for cortex-m-rt.
@@ -111,7 +140,11 @@ pub fn script(name: &str, text: &str) {
     println!("cargo::rustc-link-search={}", out_dir().display());
 }
 
-fn write(name: &str, text: &str) {
+/// Writes a file to the folder for generated code.
+///
+/// # Panics
+/// It cannot be written.
+pub fn write(name: &str, text: &str) {
     fs::write(out_dir().join(name), text).unwrap_or_else(|e| panic!("cannot write {name}: {e}"));
 }
 

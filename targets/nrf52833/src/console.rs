@@ -6,24 +6,12 @@ use core::fmt;
 use cortex_m::peripheral::DWT;
 use cortex_m_rt::exception;
 use nrf52833_pac::Peripherals;
-use smidgen_console::{Chip, Memory, Watch, painted_stack};
-use smidgen_core::model::Layer;
-use static_cell::ConstStaticCell;
+use smidgen_console::{Chip, Watch, painted_stack};
 
 use crate::uart::Uart;
 
-/// RAM for a model: all but 13 KiB, most of which the stack may take.
-const WORDS: usize = (112 << 10) / 8;
-
-/// Layers of a model.
-const LAYERS: usize = 16;
-
-// Where the model's image is.
-include!(concat!(env!("OUT_DIR"), "/region.rs"));
-
-static SMIDGEN_WORK: ConstStaticCell<[u64; WORDS]> = ConstStaticCell::new([0; WORDS]);
-static SMIDGEN_LAYERS: ConstStaticCell<[Layer<'static>; LAYERS]> =
-    ConstStaticCell::new([Layer::EMPTY; LAYERS]);
+// Where the model's image is, and RAM for it.
+include!(concat!(env!("OUT_DIR"), "/apart.rs"));
 
 /// Pauses in the steps of the story.
 static PAUSES: Watch = Watch::new();
@@ -44,17 +32,7 @@ impl Chip for Nrf52833 {
     }
 
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
-        let (pauses, longest) = (PAUSES.count(), PAUSES.longest());
-        writeln!(to, "pauses: {pauses}, at most {longest} ticks apart")?;
-        let stack = painted_stack();
-        let (used, size) = (stack.high_water(), stack.size());
-        #[cfg(feature = "rtt")]
-        defmt::info!(
-            "pauses at most {=u32} ticks apart, stack {=usize} bytes",
-            longest,
-            used
-        );
-        writeln!(to, "stack: {used} of {size} bytes")
+        smidgen_console::report(to, &PAUSES, painted_stack())
     }
 }
 
@@ -70,17 +48,9 @@ pub fn console() -> ! {
     core.DCB.enable_trace();
     core.DWT.enable_cycle_counter();
     let mut uart = Uart::new(chip.UART0, &chip.P0);
-    #[cfg(feature = "rtt")]
-    defmt::info!("Smidgen");
 
-    // SAFETY: this is flash: it can be read, whatever it holds, and nothing writes it.
-    let region = unsafe { core::slice::from_raw_parts(MODEL, MODEL_BYTES) };
-    let memory = Memory {
-        layers: SMIDGEN_LAYERS.take(),
-        words: SMIDGEN_WORK.take(),
-    };
-    let Ok(()) =
-        smidgen_console::run::<Nrf52833, _>(&mut uart, region, memory) as Result<(), Infallible>;
+    let told = smidgen_console::run::<Nrf52833, _>(&mut uart, region(), memory());
+    let Ok(()) = told as Result<(), Infallible>;
     // The port never ends.
     halt()
 }

@@ -4,24 +4,12 @@ use core::convert::Infallible;
 use core::fmt;
 
 use smidgen_aarch64::{instructions, paint_stack, stack, start_counter};
-use smidgen_console::{Chip, Memory, Watch};
-use smidgen_core::model::Layer;
-use static_cell::ConstStaticCell;
+use smidgen_console::{Chip, Watch};
 
 use crate::uart;
 
-// Where the model's image is.
-include!(concat!(env!("OUT_DIR"), "/region.rs"));
-
-/// RAM for a model.
-const WORDS: usize = (32 << 20) / 8;
-
-/// Layers of a model.
-const LAYERS: usize = 64;
-
-static SMIDGEN_WORK: ConstStaticCell<[u64; WORDS]> = ConstStaticCell::new([0; WORDS]);
-static SMIDGEN_LAYERS: ConstStaticCell<[Layer<'static>; LAYERS]> =
-    ConstStaticCell::new([Layer::EMPTY; LAYERS]);
+// Where the model's image is, and RAM for it.
+include!(concat!(env!("OUT_DIR"), "/apart.rs"));
 
 /// Pauses in the steps of the story.
 static PAUSES: Watch = Watch::new();
@@ -49,11 +37,7 @@ impl Chip for Raspi3 {
     }
 
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
-        let (pauses, longest) = (PAUSES.count(), PAUSES.longest());
-        writeln!(to, "pauses: {pauses}, at most {longest} ticks apart")?;
-        let stack = stack();
-        let (used, size) = (stack.high_water(), stack.size());
-        writeln!(to, "stack: {used} of {size} bytes")
+        smidgen_console::report(to, &PAUSES, stack())
     }
 }
 
@@ -62,14 +46,8 @@ pub fn console() -> ! {
     start_counter();
     paint_stack();
     let mut port = uart::Console::new();
-    // SAFETY: this is RAM that is mapped, and that nothing writes once the boot loader has.
-    let region = unsafe { core::slice::from_raw_parts(MODEL, MODEL_BYTES) };
-    let memory = Memory {
-        layers: SMIDGEN_LAYERS.take(),
-        words: SMIDGEN_WORK.take(),
-    };
-    let Ok(()) =
-        smidgen_console::run::<Raspi3, _>(&mut port, region, memory) as Result<(), Infallible>;
+    let told = smidgen_console::run::<Raspi3, _>(&mut port, region(), memory());
+    let Ok(()) = told as Result<(), Infallible>;
     // The port never ends.
     halt()
 }

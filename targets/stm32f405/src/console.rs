@@ -5,26 +5,14 @@ use core::fmt;
 
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::exception;
-use smidgen_console::{Chip, Memory, Watch, painted_stack};
-use smidgen_core::model::Layer;
-use static_cell::ConstStaticCell;
+use smidgen_console::{Chip, Watch, painted_stack};
 use stm32f4::stm32f405::Peripherals;
 
 use crate::clock;
 use crate::uart::Uart;
 
-/// RAM for a model: all but 13 KiB, most of which the stack may take.
-const WORDS: usize = (112 << 10) / 8;
-
-/// Layers of a model.
-const LAYERS: usize = 16;
-
-// Where the model's image is.
-include!(concat!(env!("OUT_DIR"), "/region.rs"));
-
-static SMIDGEN_WORK: ConstStaticCell<[u64; WORDS]> = ConstStaticCell::new([0; WORDS]);
-static SMIDGEN_LAYERS: ConstStaticCell<[Layer<'static>; LAYERS]> =
-    ConstStaticCell::new([Layer::EMPTY; LAYERS]);
+// Where the model's image is, and RAM for it.
+include!(concat!(env!("OUT_DIR"), "/apart.rs"));
 
 /// The timer's beats.
 static BEATS: Watch = Watch::new();
@@ -49,19 +37,9 @@ impl Chip for Stm32f405 {
     }
 
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
-        let (pauses, longest) = (PAUSES.count(), PAUSES.longest());
-        writeln!(to, "pauses: {pauses}, at most {longest} ticks apart")?;
+        smidgen_console::report(to, &PAUSES, painted_stack())?;
         let (beats, nearest, farthest) = (BEATS.count(), BEATS.shortest(), BEATS.longest());
-        writeln!(to, "beats: {beats}, {nearest} to {farthest} ticks apart")?;
-        let stack = painted_stack();
-        let (used, size) = (stack.high_water(), stack.size());
-        #[cfg(feature = "rtt")]
-        defmt::info!(
-            "pauses at most {=u32} ticks apart, stack {=usize} bytes",
-            longest,
-            used
-        );
-        writeln!(to, "stack: {used} of {size} bytes")
+        writeln!(to, "beats: {beats}, {nearest} to {farthest} ticks apart")
     }
 }
 
@@ -78,17 +56,9 @@ pub fn console() -> ! {
     core.SYST.enable_counter();
     core.SYST.enable_interrupt();
     let mut uart = Uart::new(chip.USART1, &chip.RCC, &chip.GPIOA, &clocks);
-    #[cfg(feature = "rtt")]
-    defmt::info!("Smidgen at {=u32} Hz", clocks.core);
 
-    // SAFETY: this is flash: it can be read, whatever it holds, and nothing writes it.
-    let region = unsafe { core::slice::from_raw_parts(MODEL, MODEL_BYTES) };
-    let memory = Memory {
-        layers: SMIDGEN_LAYERS.take(),
-        words: SMIDGEN_WORK.take(),
-    };
-    let Ok(()) =
-        smidgen_console::run::<Stm32f405, _>(&mut uart, region, memory) as Result<(), Infallible>;
+    let told = smidgen_console::run::<Stm32f405, _>(&mut uart, region(), memory());
+    let Ok(()) = told as Result<(), Infallible>;
     // The port never ends.
     halt()
 }

@@ -91,13 +91,22 @@ impl<'a> Source<'a> {
     /// # Errors
     /// It does not build, also because model and cache do not fit the board.
     pub(super) fn build(&self, program: Program) -> Result<Firmware> {
+        self.build_with(program, &[])
+    }
+
+    /// Builds a program with features beside those of the board.
+    ///
+    /// # Errors
+    /// As for [`build`](Self::build).
+    pub(super) fn build_with(&self, program: Program, features: &[&str]) -> Result<Firmware> {
         let board = self.board;
         let built_by = board.row.firmware;
         let name = program.name();
         let dir = root().join("targets").join(built_by.package);
         let mut build = cargo(["build", "--quiet", "--release", "--locked"]);
         build.args(["--target", built_by.target, "--bin", name]);
-        for feature in built_by.features.iter().chain(board.features) {
+        let of_board = built_by.features.iter().chain(board.features);
+        for feature in of_board.chain(features) {
             build.args(["--features", feature]);
         }
         if built_by.has_console {
@@ -134,8 +143,12 @@ impl<'a> Source<'a> {
         let model = self.model.file_stem().unwrap_or_default();
         let model = model.to_string_lossy();
         let kv = kv.name();
-        let backend = backend.map_or_else(String::new, |backend| format!("-{backend}"));
-        let elf = folder.join(format!("{}-{name}-{model}-{kv}{backend}.elf", board.name));
+        let mut file = format!("{}-{name}", board.name);
+        let parts = [&*model, kv].into_iter().chain(backend);
+        for part in features.iter().copied().chain(parts) {
+            file += &format!("-{part}");
+        }
+        let elf = folder.join(file + ".elf");
         fs::copy(&built, &elf).with_context(|| format!("cannot copy {}", built.display()))?;
         Ok(Firmware { board, elf })
     }
@@ -178,14 +191,14 @@ impl Firmware {
         Ok(qemu)
     }
 
-    /// The command that starts a console in QEMU, on stdin and stdout, with the bytes of a file in
-    /// the model's flash.
+    /// The command that starts a console in QEMU, on the serial port that `-serial` names, with the
+    /// bytes of a file in the model's flash.
     ///
     /// # Errors
     /// QEMU has no such board.
-    pub(super) fn console_command(&self, image: &Path) -> Result<Command> {
+    pub(super) fn console_command(&self, image: &Path, serial: &str) -> Result<Command> {
         let mut qemu = self.qemu(None)?;
-        qemu.args(["-serial", "stdio"]).arg("-kernel");
+        qemu.args(["-serial", serial]).arg("-kernel");
         if self.board.row.firmware.image == Image::Kernel8 {
             // As the boot loader starts it.
             let kernel = self.elf.with_extension("img");
@@ -205,7 +218,12 @@ impl Firmware {
     fn qemu(&self, cpu: Option<&str>) -> Result<Command> {
         let board = self.board;
         let machine = board.row.qemu;
-        let machine = machine.with_context(|| format!("QEMU has no {}", board.name))?;
+        let machine = machine.with_context(|| {
+            let name = board.name;
+            format!(
+                "QEMU has no {name}; for a real one there is `cargo xtask flash --board {name}`"
+            )
+        })?;
         let mut qemu = process::command(machine.program, machine.machine);
         if let Some(cpu) = cpu.or(board.cpu) {
             qemu.args(["-cpu", cpu]);

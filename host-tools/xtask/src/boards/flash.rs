@@ -1,4 +1,5 @@
-//! `cargo xtask flash`: console and model onto a real board, or into files to be copied there.
+//! `cargo xtask flash`: console and model onto a real board, or into files to be copied there. Boards
+//! without a console get the program that tells a story to the debugger.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail, ensure};
 use smidgen_plan::Image;
 
-use super::firmware::{Firmware, Program, Source};
+use super::firmware::{Program, Source};
 use super::segments::{Segment, check, flat, segments};
 use super::{Board, find, hex, models, pack, uf2};
 use crate::process::{command, run as run_command, shown, target_dir, which};
@@ -29,13 +30,19 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let board = find(&args.board)?;
-    if !board.row.firmware.has_console {
+    let built_by = board.row.firmware;
+    if !built_by.has_console && built_by.probe.is_none() {
         bail!("{} is only there in QEMU: cargo xtask run", board.name);
     }
     let model = match &args.model {
         Some(model) => model.clone(),
         None => models::default(board)?,
     };
+    let source = Source::new(board, &model);
+    if !built_by.has_console {
+        let elf = source.build(Program::Story)?.elf;
+        return by_debugger(which("probe-rs").as_deref(), board, &elf, None);
+    }
     let image = pack::image(&model)?;
     let room = board.row.memory.model.len;
     ensure!(
@@ -45,14 +52,21 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         image.len(),
         board.name
     );
-    let firmware = Source::new(board, &model).build(Program::Console)?;
+    let firmware = source.build(Program::Console)?;
     let folder = args.output.clone();
     let folder = folder.unwrap_or_else(|| target_dir().join("flash").join(board.name));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
-    if board.row.firmware.image == Image::Elf {
-        return by_debugger(board, &firmware, &folder, &image);
+    if built_by.image == Image::Elf {
+        let path = folder.join("model.img");
+        pack::write(&path, &image, true)?;
+        return by_debugger(
+            which("probe-rs").as_deref(),
+            board,
+            &firmware.elf,
+            Some(&path),
+        );
     }
-    for (name, bytes, words) in files(board, &firmware, image)? {
+    for (name, bytes, words) in files(board, &fs::read(&firmware.elf)?, image)? {
         let path = folder.join(name);
         pack::write(&path, &bytes, true)?;
         println!("{} ({} bytes): {words}", path.display(), bytes.len());
@@ -60,14 +74,17 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files with their names, and what to do with them.
-fn files(
+/// Files with their names, and what to do with them, for a board that takes files.
+///
+/// # Errors
+/// The ELF file of the firmware is none, or reaches into the model's part of the memory.
+pub(super) fn files(
     board: Board,
-    firmware: &Firmware,
+    elf: &[u8],
     image: Vec<u8>,
 ) -> Result<Vec<(&'static str, Vec<u8>, String)>> {
     let address = board.row.memory.model.origin;
-    let mut all = segments(&fs::read(&firmware.elf)?)?;
+    let mut all = segments(elf)?;
     let kernel = flat(&all)?;
     all.push(Segment {
         address,
@@ -104,28 +121,105 @@ fn files(
     })
 }
 
-/// By probe-rs, or by what it says to type.
-fn by_debugger(board: Board, firmware: &Firmware, folder: &Path, image: &[u8]) -> Result<ExitCode> {
-    let path = folder.join("model.img");
-    pack::write(&path, image, true)?;
+/// By probe-rs: the model, the program, and a start; or a program that has its model, whose words
+/// probe-rs then shows. Without probe-rs, the commands are told.
+///
+/// # Errors
+/// probe-rs fails.
+fn by_debugger(
+    probe_rs: Option<&Path>,
+    board: Board,
+    elf: &Path,
+    image: Option<&Path>,
+) -> Result<ExitCode> {
     let chip = board.row.firmware.probe.context("no name for probe-rs")?;
-    let address = format!("{:#x}", board.row.memory.model.origin);
-    let mut model = command("probe-rs", ["download", "--chip", chip]);
-    model
-        .args(["--binary-format", "bin", "--base-address", &address])
-        .arg(&path);
-    let mut code = command("probe-rs", ["download", "--chip", chip]);
-    code.arg(&firmware.elf);
-    let mut reset = command("probe-rs", ["reset", "--chip", chip]);
-    if which("probe-rs").is_none() {
+    let program = probe_rs.unwrap_or(Path::new("probe-rs")).to_string_lossy();
+    let step = |name: &str| command(&program, [name, "--chip", chip]);
+    let mut steps = Vec::new();
+    if let Some(image) = image {
+        let address = format!("{:#x}", board.row.memory.model.origin);
+        let mut model = step("download");
+        model.args(["--binary-format", "bin", "--base-address", &address]);
+        model.arg(image);
+        let mut code = step("download");
+        code.arg(elf);
+        steps.extend([model, code, step("reset")]);
+    } else {
+        let mut run = step("run");
+        run.arg(elf);
+        steps.push(run);
+    }
+    if probe_rs.is_none() {
         eprintln!("xtask: probe-rs is not here: `cargo install probe-rs-tools --locked`, then");
-        for command in [&model, &code, &reset] {
-            println!("{}", shown(command));
+        for step in &steps {
+            println!("{}", shown(step));
         }
         return Ok(ExitCode::from(2));
     }
-    for command in [&mut model, &mut code, &mut reset] {
-        run_command(command)?;
+    for step in &mut steps {
+        run_command(step).context(
+            "probe-rs did not do it: is the probe plugged in, and the board? \
+             `probe-rs list` shows the probes",
+        )?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    /// By a probe-rs that writes its arguments to a file and ends with a status.
+    fn flash(board: &str, image: Option<&Path>, status: u8) -> (Result<ExitCode>, String) {
+        let folder = tempfile::tempdir().unwrap();
+        let (probe, log) = (folder.path().join("probe-rs"), folder.path().join("log"));
+        let script = format!(
+            "#!/bin/sh\necho \"$@\" >> '{}'\nexit {status}\n",
+            log.display()
+        );
+        fs::write(&probe, script).unwrap();
+        fs::set_permissions(&probe, fs::Permissions::from_mode(0o755)).unwrap();
+        let board = find(board).unwrap();
+        let done = by_debugger(Some(&probe), board, Path::new("a b.elf"), image);
+        (done, fs::read_to_string(log).unwrap())
+    }
+
+    #[test]
+    fn a_debugger_writes_the_model_and_the_program_and_starts_it() {
+        let (done, log) = flash("stm32f405", Some(Path::new("model.img")), 0);
+        assert_eq!(done.unwrap(), ExitCode::SUCCESS);
+        let expected = [
+            "download --chip STM32F405RGTx --binary-format bin --base-address 0x8040000 model.img",
+            "download --chip STM32F405RGTx a b.elf",
+            "reset --chip STM32F405RGTx",
+        ];
+        assert_eq!(log.lines().collect::<Vec<_>>(), expected);
+    }
+
+    #[test]
+    fn a_program_with_its_model_is_run_by_the_debugger() {
+        let (done, log) = flash("microbit", None, 0);
+        assert_eq!(done.unwrap(), ExitCode::SUCCESS);
+        assert_eq!(log, "run --chip nRF51822_xxAA a b.elf\n");
+    }
+
+    #[test]
+    fn a_debugger_that_fails_ends_it_with_a_hint() {
+        let (done, log) = flash("stm32f405", Some(Path::new("model.img")), 1);
+        let error = format!("{:#}", done.unwrap_err());
+        assert_eq!(log.lines().count(), 1, "{log}");
+        assert!(
+            error.contains("`probe-rs list` shows the probes"),
+            "{error}"
+        );
+    }
+
+    #[test]
+    fn without_a_debugger_the_status_is_that_of_a_failure() {
+        let board = find("stm32f405").unwrap();
+        let done = by_debugger(None, board, Path::new("a.elf"), None);
+        assert_eq!(done.unwrap(), ExitCode::from(2));
+    }
 }

@@ -12,6 +12,7 @@ mod size;
 mod talk;
 mod test;
 mod test_console;
+mod test_files;
 mod uf2;
 
 use anyhow::{Result, bail};
@@ -23,6 +24,7 @@ pub(crate) use flash::{Args as FlashArgs, run as flash};
 pub(crate) use pack::{Args as PackArgs, run as pack};
 pub(crate) use run::{Args as RunArgs, run};
 pub(crate) use size::{Args as SizeArgs, run as size};
+pub(crate) use talk::{Args as TalkArgs, run as talk};
 pub(crate) use test::{Args as TestArgs, check_all, run as test};
 
 /// A board, or one of the ways to build for it.
@@ -57,6 +59,14 @@ pub(crate) fn all() -> Vec<Board> {
             other_cpus: &[],
             measured: true,
         };
+        if row.name == "rp2350" {
+            boards.push(Board {
+                name: "rp2350-staged",
+                features: &["staged"],
+                measured: false,
+                ..board
+            });
+        }
         if row.name != "aarch64-virt" {
             boards.push(board);
             continue;

@@ -6,10 +6,10 @@ use std::process::ExitCode;
 
 use anyhow::{Context as _, Result};
 use object::{Object as _, ObjectSection as _, ObjectSymbol as _};
-use serde_json::json;
+use serde_json::{Map, Value, json};
 
-use super::firmware::{Program, Source};
-use super::{KvArgs, all, find, models};
+use super::firmware::{Firmware, Program, Source};
+use super::{Board, KvArgs, all, find, models, pack};
 
 /// Arguments of `cargo xtask size`.
 #[derive(Debug, clap::Args)]
@@ -41,6 +41,10 @@ pub(super) struct Sizes {
     pub(super) activations: u64,
     /// All other variables.
     pub(super) other: u64,
+    /// Those of them that are places for layers.
+    pub(super) layers: u64,
+    /// A copy of a model that is flashed apart.
+    pub(super) stage: u64,
 }
 
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
@@ -55,54 +59,93 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         Some(model) => model.clone(),
         None => models::default(board)?,
     };
+    let has_console = board.row.firmware.has_console;
     let source = Source {
         options: args.kv.options(board),
         ..Source::new(board, &model)
     };
-    let firmware = source.build(Program::Story)?;
+    let program = if has_console {
+        Program::Console
+    } else {
+        Program::Story
+    };
+    let firmware = source.build(program)?;
     let sizes = Sizes::of(&fs::read(&firmware.elf)?)?;
-    // How deep it gets is known only when it has run.
-    let output = firmware.output(None, &["-n", "16"])?;
-    let stack = output
-        .rsplit_once("stack: ")
-        .and_then(|(_, rest)| rest.split(' ').next());
-    let stack: u64 = stack.context("no line about the stack")?.parse()?;
-    let Sizes {
-        code,
-        model,
-        kv,
-        activations,
-        other,
-    } = sizes;
-    let (flash, ram) = (code + model, kv + activations + other + stack);
+    let parts = if has_console {
+        sizes.with_console(board, pack::image(&model)?.len() as u64)
+    } else {
+        sizes.with_story(stack_of_story(&firmware)?)
+    };
+    let total = |memory: &str| -> u64 {
+        let of_memory = parts.iter().filter(|part| part.0 == memory);
+        of_memory.map(|part| part.2).sum()
+    };
     if args.json {
-        let object = json!({
-            "board": board.name,
-            "flash": {"code": code, "model": model, "total": flash},
-            "ram": {
-                "kv": kv, "activations": activations, "other": other, "stack": stack, "total": ram,
-            },
-        });
+        let object = |memory: &str| -> Map<String, Value> {
+            let of_memory = parts.iter().filter(|part| part.0 == memory);
+            let named = of_memory.map(|&(_, name, bytes)| (name.to_owned(), bytes.into()));
+            let total = ("total".to_owned(), total(memory).into());
+            named.chain([total]).collect()
+        };
+        let (flash, ram) = (object("flash"), object("RAM"));
+        let object = json!({"board": board.name, "flash": flash, "ram": ram});
         println!("{object:#}");
         return Ok(ExitCode::SUCCESS);
     }
     println!("{}", board.name);
-    for (memory, part, bytes) in [
-        ("flash", "code", code),
-        ("flash", "model", model),
-        ("flash", "total", flash),
-        ("RAM", "KV cache", kv),
-        ("RAM", "activations", activations),
-        ("RAM", "other", other),
-        ("RAM", "stack", stack),
-        ("RAM", "total", ram),
-    ] {
-        println!("{memory:<6} {part:<12} {bytes:>10}");
+    for memory in ["flash", "RAM"] {
+        let of_memory = parts.iter().filter(|part| part.0 == memory);
+        for (_, name, bytes) in of_memory.chain([&(memory, "total", total(memory))]) {
+            println!("{memory:<6} {name:<12} {bytes:>10}");
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
+/// How deep the stack of a story gets, which is known only when it has run.
+fn stack_of_story(firmware: &Firmware) -> Result<u64> {
+    let output = firmware.output(None, &["-n", "16"])?;
+    let stack = output
+        .rsplit_once("stack: ")
+        .and_then(|(_, rest)| rest.split(' ').next());
+    Ok(stack.context("no line about the stack")?.parse()?)
+}
+
+/// A memory, what is in it, and its bytes.
+type Part = (&'static str, &'static str, u64);
+
 impl Sizes {
+    /// Bytes of RAM without the stack.
+    pub(super) const fn ram(&self) -> u64 {
+        self.kv + self.activations + self.other + self.stage
+    }
+
+    /// The parts of a firmware that tells one story with a stack of so many bytes.
+    fn with_story(&self, stack: u64) -> Vec<Part> {
+        vec![
+            ("flash", "code", self.code),
+            ("flash", "model", self.model),
+            ("RAM", "kv", self.kv),
+            ("RAM", "activations", self.activations),
+            ("RAM", "other", self.other),
+            ("RAM", "stack", stack),
+        ]
+    }
+
+    /// The parts of a console, beside which there is a model's image of so many bytes in flash. Its
+    /// memory for a session is all that the board has beside the bytes that it leaves for the stack.
+    fn with_console(&self, board: Board, image: u64) -> Vec<Part> {
+        let stage = (self.stage > 0).then_some(("RAM", "model", self.stage));
+        let parts = [
+            ("flash", "code", self.code),
+            ("flash", "model", image),
+            ("RAM", "session", self.activations),
+            ("RAM", "other", self.other),
+            ("RAM", "stack", board.row.memory.stack_bytes),
+        ];
+        parts.into_iter().chain(stage).collect()
+    }
+
     /// The parts of an ELF file. Sections tell flash from RAM, names of variables what is in RAM.
     pub(super) fn of(elf: &[u8]) -> Result<Self> {
         let file = object::File::parse(elf)?;
@@ -132,9 +175,13 @@ impl Sizes {
                 sizes.kv += symbol.size();
             } else if name.contains("SMIDGEN_WORK") {
                 sizes.activations += symbol.size();
+            } else if name.contains("SMIDGEN_STAGE") {
+                sizes.stage += symbol.size();
+            } else if name.contains("SMIDGEN_LAYERS") {
+                sizes.layers += symbol.size();
             }
         }
-        let named = sizes.kv + sizes.activations;
+        let named = sizes.kv + sizes.activations + sizes.stage;
         sizes.other = sizes
             .other
             .checked_sub(named)

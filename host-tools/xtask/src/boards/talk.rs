@@ -1,16 +1,56 @@
-//! Typing at a board's console in QEMU.
+//! `cargo xtask talk`: a board's console in QEMU, and typing at it by program.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::Path;
-use std::process::{Child, ChildStdin, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStdin, ExitCode, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 
-use super::firmware::Firmware;
-use crate::process::shown;
+use super::firmware::{Firmware, Program, Source};
+use super::{find, models, pack};
+use crate::process::{shown, target_dir};
+
+/// Arguments of `cargo xtask talk`.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The board: one with a console.
+    #[arg(long, value_name = "BOARD")]
+    board: String,
+    /// The GGUF [default: stories260K from the shared test material, else the one that
+    /// ships with the project].
+    #[arg(long, value_name = "GGUF")]
+    model: Option<PathBuf>,
+}
+
+pub(crate) fn run(args: &Args) -> Result<ExitCode> {
+    let board = find(&args.board)?;
+    if !board.row.firmware.has_console {
+        bail!(
+            "{name} has no console: cargo xtask run --board {name}",
+            name = board.name
+        );
+    }
+    let model = match &args.model {
+        Some(model) => model.clone(),
+        None => models::default(board)?,
+    };
+    let firmware = Source::new(board, &model).build(Program::Console)?;
+    let name = format!("{}.img", board.name);
+    let image = write_image(&target_dir().join("models"), &name, &pack::image(&model)?)?;
+    // Ctrl-C is for the board; Ctrl-A is QEMU's.
+    let mut command = firmware.console_command(&image, "mon:stdio")?;
+    eprintln!("$ {}\nCtrl-A X ends it", shown(&command));
+    let status = command.status();
+    let status = status.with_context(|| format!("cannot start `{}`", shown(&command)))?;
+    Ok(if status.success() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::from(2)
+    })
+}
 
 /// A story takes some seconds in QEMU, on a machine with other work several times as many.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -38,7 +78,7 @@ impl Talk {
     /// # Errors
     /// QEMU cannot be started.
     pub(super) fn start(firmware: &Firmware, image: &Path) -> Result<Self> {
-        let mut command = firmware.console_command(image)?;
+        let mut command = firmware.console_command(image, "stdio")?;
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut qemu = command
             .spawn()
@@ -126,8 +166,8 @@ impl Drop for Talk {
     }
 }
 
-/// Writes an image that is wrong on purpose.
-pub(super) fn write_image(folder: &Path, name: &str, bytes: &[u8]) -> Result<std::path::PathBuf> {
+/// Writes an image for a board, which may be wrong on purpose.
+pub(super) fn write_image(folder: &Path, name: &str, bytes: &[u8]) -> Result<PathBuf> {
     fs::create_dir_all(folder)?;
     let path = folder.join(name);
     fs::write(&path, bytes).with_context(|| path.display().to_string())?;

@@ -101,12 +101,18 @@ fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
             }
         }
     }
-    let console_model = checkpoints[0].model(models::TYPES[0])?;
-    for board in boards {
-        if board.row.firmware.has_console {
-            test_console::check(*board, &smidgen, &console_model)?;
-        } else {
-            check_board(*board, &smidgen, overwrite)?;
+    let console_models = test_console::Models {
+        right: checkpoints[0].model(models::TYPES[0])?,
+        of_another_type: checkpoints[0].model(models::TYPES[2])?,
+    };
+    for &board in boards {
+        let has_console = board.row.firmware.has_console;
+        if has_console {
+            test_console::check(board, &smidgen, &console_models)?;
+        }
+        // A feature beside those of the row is one of the console.
+        if !has_console || board.features.is_empty() {
+            check_board(board, &smidgen, overwrite)?;
         }
     }
     Ok(Outcome::Passed)
@@ -116,8 +122,13 @@ fn check(boards: &[Board], overwrite: bool) -> Result<Outcome> {
 fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
     let name = board.name;
     let mut fitting = Vec::new();
-    for model in models::fitting(board)? {
-        let plan = Planned::of(smidgen, &model, board.row.name)?;
+    let mut models = models::fitting(board)?;
+    if board.row.firmware.has_console {
+        // These programs are not what such a board is for.
+        models.truncate(1);
+    }
+    for model in models {
+        let plan = Planned::of(smidgen, &model, board, &[])?;
         if plan.fits {
             fitting.push((model, plan));
         }
@@ -247,19 +258,17 @@ impl Case {
 }
 
 /// What `smidgen plan` says.
-struct Planned {
+pub(super) struct Planned {
     fits: bool,
     /// Bytes of the parts by name.
-    bytes: HashMap<String, u64>,
+    pub(super) bytes: HashMap<String, u64>,
 }
 
 impl Planned {
-    fn of(smidgen: &Path, model: &Path, board: &str) -> Result<Self> {
+    pub(super) fn of(smidgen: &Path, model: &Path, board: Board, more: &[&str]) -> Result<Self> {
         let mut command = Command::new(smidgen);
-        command
-            .arg("plan")
-            .arg(model)
-            .args(["--json", "--board", board]);
+        command.arg("plan").arg(model).args(more);
+        command.args(["--json", "--board", board.row.name]);
         let output = command.output().with_context(|| shown(&command))?;
         let words = String::from_utf8_lossy(&output.stderr);
         ensure!(

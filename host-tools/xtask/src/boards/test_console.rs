@@ -1,14 +1,20 @@
-//! The test of a board's console: someone types at it in QEMU.
+//! The test of a board's console: it is as large as the table says, what is to be copied to a real
+//! board is made of it, and someone types at it in QEMU.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use object::{Object as _, ObjectSection as _};
+use smidgen_core::ModelImage;
 
 use super::Board;
 use super::firmware::{Firmware, Program, Source};
-use super::pack;
+use super::size::Sizes;
 use super::talk::{Talk, write_image};
+use super::test::Planned;
+use super::{pack, test_files};
 use crate::process::{shown, target_dir};
 
 /// At most so many instructions lie between two pauses in a story: a piece of a product, attention
@@ -18,24 +24,87 @@ const LONGEST: u64 = 120_000;
 /// Positions that must fit.
 const POSITIONS: usize = 200;
 
-/// Types at the console, with a model that is well and with several that are not.
-pub(super) fn check(board: Board, smidgen: &Path, model: &Path) -> Result<()> {
-    let firmware = Source::new(board, model).build(Program::Console)?;
+/// What a console is tested with.
+#[derive(Debug)]
+pub(super) struct Models {
+    pub(super) right: PathBuf,
+    /// One that the console is not built for.
+    pub(super) of_another_type: PathBuf,
+}
+
+/// Builds the console and types at it, with a model that is well and with several that are not.
+pub(super) fn check(board: Board, smidgen: &Path, models: &Models) -> Result<()> {
+    let name = board.name;
+    let model = &models.right;
+    let source = Source::new(board, model);
+    let firmware = source.build(Program::Console)?;
+    let elf = fs::read(&firmware.elf)?;
+    let image = pack::image(model)?;
+    takes_what_is_planned(board, &elf).with_context(|| format!("the console of {name}"))?;
+    test_files::check(board, &elf, &image).with_context(|| format!("the files for {name}"))?;
+    if board.row.firmware.probe.is_some() {
+        talks_to_a_debugger(&source)?;
+    }
     if board.row.qemu.is_none() {
-        eprintln!("{}: the console is built", board.name);
+        eprintln!("{name}: the console is built");
         return Ok(());
     }
     let folder = target_dir().join("models");
-    let image = pack::image(model)?;
-    let whole = write_image(&folder, &format!("{}.img", board.name), &image)?;
+    let whole = write_image(&folder, &format!("{name}.img"), &image)?;
     Conversation {
         talk: Talk::start(&firmware, &whole)?,
         smidgen,
         model,
     }
     .hold(board, &image)
-    .with_context(|| format!("the console of {}", board.name))?;
-    wrong_models(&firmware, &folder, board, &image)
+    .with_context(|| format!("the console of {name}"))?;
+    let other = pack::image(&models.of_another_type)?;
+    wrong_models(&firmware, &folder, board, &image, other)
+}
+
+/// Code and variables are not more than the table says, and the rest is enough for the stack.
+fn takes_what_is_planned(board: Board, elf: &[u8]) -> Result<()> {
+    let memory = &board.row.memory;
+    let sizes = Sizes::of(elf)?;
+    let left = memory.ram.len.checked_sub(sizes.ram()).unwrap_or_default();
+    for (what, bytes, most) in [
+        ("code", sizes.code, memory.code_bytes),
+        // A console has places for any model's layers.
+        (
+            "variables",
+            sizes.other - sizes.layers,
+            memory.variable_bytes,
+        ),
+        ("stack", memory.stack_bytes, left),
+    ] {
+        ensure!(
+            bytes <= most,
+            "{what}: {bytes} bytes, at most {most} are planned"
+        );
+    }
+    let Sizes {
+        code, activations, ..
+    } = sizes;
+    eprintln!(
+        "{}: {code} bytes of code, {activations} of RAM for a model",
+        board.name
+    );
+    Ok(())
+}
+
+/// With the feature `rtt`, it links and has words for defmt.
+fn talks_to_a_debugger(source: &Source<'_>) -> Result<()> {
+    let firmware = source.build_with(Program::Console, &["rtt"])?;
+    let elf = fs::read(&firmware.elf)?;
+    let words = object::File::parse(&*elf)?
+        .section_by_name(".defmt")
+        .map_or(0, |section| section.size());
+    ensure!(
+        words > 0,
+        "no words for defmt in {}",
+        firmware.elf.display()
+    );
+    Ok(())
 }
 
 struct Conversation<'a> {
@@ -52,6 +121,16 @@ impl Conversation<'_> {
         ensure!(banner.contains(&hash), "no {hash} in\n{banner}");
         let window = number(&banner, "RAM: ", " positions")?;
         ensure!(window >= POSITIONS, "only {window} positions\n{banner}");
+        let context = window.to_string();
+        let planned = Planned::of(self.smidgen, self.model, board, &["-c", &context])?;
+        for (words, name) in [("KV cache ", "kv"), ("activations ", "activations")] {
+            let found = u64::try_from(number(&banner, words, ",")?)?;
+            let planned = planned.bytes[name];
+            ensure!(
+                found == planned,
+                "{name}: {found} bytes, {planned} are planned"
+            );
+        }
         eprint!("{banner}");
 
         // A typing error, taken back.
@@ -118,6 +197,11 @@ impl Conversation<'_> {
                 number(report, " of ", " bytes")?,
             );
             ensure!(used < size, "the stack is full:\n{report}");
+            let planned = board.row.memory.stack_bytes;
+            ensure!(
+                used as u64 <= planned,
+                "{used} bytes of stack, {planned} are planned"
+            );
         }
         if let Some((_, beats)) = report.split_once("beats: ") {
             let shortest = number(beats, ", ", " to ")?;
@@ -180,7 +264,13 @@ impl Conversation<'_> {
 }
 
 /// Every wrong model has its words, when the board starts and behind every line; none is a fault.
-fn wrong_models(firmware: &Firmware, folder: &Path, board: Board, image: &[u8]) -> Result<()> {
+fn wrong_models(
+    firmware: &Firmware,
+    folder: &Path,
+    board: Board,
+    image: &[u8],
+    of_another_type: Vec<u8>,
+) -> Result<()> {
     let changed = |at: usize| {
         let mut image = image.to_vec();
         image[at] ^= 0x40;
@@ -188,7 +278,8 @@ fn wrong_models(firmware: &Firmware, folder: &Path, board: Board, image: &[u8]) 
     };
     let mut cut = image.to_vec();
     cut[100_000..].fill(0xff);
-    let cases: [(&str, Vec<u8>, &str); 6] = [
+    let of_another_chip = [&ModelImage::header(&image[64..], 1)[..], &image[64..]].concat();
+    let cases: [(&str, Vec<u8>, &str); 8] = [
         ("erased", vec![0xff; 4096], "no model: its flash is empty"),
         ("cut", cut, "the model is cut: 99936 of "),
         (
@@ -207,6 +298,12 @@ fn wrong_models(firmware: &Firmware, folder: &Path, board: Board, image: &[u8]) 
             changed(image.len() / 2),
             "the model is damaged: checksum ",
         ),
+        ("type", of_another_type, "tensor "),
+        (
+            "logits",
+            of_another_chip,
+            "this chip computes other logits: hash ",
+        ),
     ];
     for (name, bytes, words) in cases {
         let path: PathBuf = write_image(folder, &format!("{}-{name}.img", board.name), &bytes)?;
@@ -218,6 +315,8 @@ fn wrong_models(firmware: &Firmware, folder: &Path, board: Board, image: &[u8]) 
                 text.contains(&format!("smidgen: {words}")),
                 "{name}: {text}"
             );
+            let is_told = name != "type" || text.contains(", which is not built in");
+            ensure!(is_told, "{name}: {text}");
         }
     }
     Ok(())

@@ -1,0 +1,8 @@
+//! Tells a story.
+#![no_std]
+#![no_main]
+
+#[cortex_m_rt::entry]
+fn main() -> ! {
+    rp2350::start(smidgen_firmware::story)
+}
