@@ -58,15 +58,20 @@ What you type is continued as a story; Ctrl-C ends it. Commands:
 impl fmt::Display for CommandError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
-            Self::Unknown { name } => write!(f, "no command /{name}: /help lists them"),
+            Self::Unknown { name } => texts(f, &["no command /", name, ": /help lists them"]),
             Self::Value { name, value, takes } => {
-                write!(f, "/{name} takes {takes}, not `{value}`")
+                texts(f, &["/", name, " takes ", takes, ", not `", value, "`"])
             }
         }
     }
 }
 
 impl core::error::Error for CommandError<'_> {}
+
+/// One after the other. What the standard library has for this knows of widths, and takes flash.
+fn texts(f: &mut fmt::Formatter<'_>, texts: &[&str]) -> fmt::Result {
+    texts.iter().try_for_each(|text| f.write_str(text))
+}
 
 impl Command {
     /// The command in a line; `None` if the line is a story.
@@ -170,11 +175,9 @@ impl fmt::Display for Settings {
             n,
             report,
         } = self;
-        let report = if *report { "on" } else { "off" };
-        write!(
-            f,
-            "temp {temp}, top_p {top_p}, seed {seed}, n {n}, report {report}"
-        )
+        let (seed, n) = (smidgen_core::Number(*seed), smidgen_core::Number((*n).into()));
+        write!(f, "temp {temp}, top_p {top_p}, seed {seed}, n {n}, report ")?;
+        f.write_str(if *report { "on" } else { "off" })
     }
 }
 

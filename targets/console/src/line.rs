@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use smidgen_core::Number;
+
 /// The longest line, in bytes.
 pub const LINE: usize = 128;
 
@@ -34,7 +36,7 @@ pub enum LineError {
 impl fmt::Display for LineError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::TooLong => write!(f, "the line is longer than {LINE} bytes"),
+            Self::TooLong => write!(f, "the line is longer than {} bytes", Number(LINE as u64)),
             Self::NotUtf8 => f.write_str("the line is not UTF-8"),
         }
     }

@@ -8,7 +8,7 @@ use smidgen_core::kv_cache::KvType;
 use smidgen_core::model::{Layer, Model, ModelError};
 use smidgen_core::session::{Buffers, Plan, Session, SessionError, SessionOptions};
 use smidgen_core::tokenizer::{Vocabulary, VocabularyError, max_scratch_len};
-use smidgen_core::{ModelImage, ModelImageError};
+use smidgen_core::{Hex, ModelImage, ModelImageError, Number};
 
 use zerocopy::{FromBytes as _, IntoBytes as _};
 
@@ -77,12 +77,17 @@ macro_rules! from {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 match self {
                     $(Self::$name(error) => error.fmt(f),)*
-                    Self::Ram { needed, given } => {
-                        write!(f, "the model needs {needed} bytes of RAM, there are {given}")
-                    }
+                    Self::Ram { needed, given } => write!(
+                        f,
+                        "the model needs {} bytes of RAM, there are {}",
+                        Number(*needed as u64),
+                        Number(*given as u64)
+                    ),
                     Self::Logits { expected, found } => write!(
                         f,
-                        "this chip computes other logits: hash {found:016x}, not {expected:016x}"
+                        "this chip computes other logits: hash {}, not {}",
+                        Hex::<16>(*found),
+                        Hex::<16>(*expected)
                     ),
                 }
             }
@@ -138,10 +143,13 @@ impl fmt::Display for About<'_> {
         } = self;
         let (kv, activations) = (plan.kv_bytes, plan.activation_bytes());
         let other = ram_used - kv - activations;
-        writeln!(
-            f,
-            "model: {name}, {model_bytes} bytes, checksum {checksum:016x}"
-        )?;
+        f.write_str("model: ")?;
+        f.write_str(name)?;
+        let checksum = Hex::<16>(*checksum);
+        let [model_bytes, window, kv, activations, other, ram_used, ram] =
+            [*model_bytes, *window, kv, activations, other, *ram_used, *ram]
+                .map(|number| Number(number as u64));
+        writeln!(f, ", {model_bytes} bytes, checksum {checksum}")?;
         writeln!(
             f,
             "RAM: {window} positions, KV cache {kv}, activations {activations}, other {other}, \
@@ -153,11 +161,10 @@ impl fmt::Display for About<'_> {
             logits_hash,
             ..
         } = self;
-        let backend = backend.name();
-        writeln!(
-            f,
-            "self-test: {cases} cases, {backend}, logits {logits_hash:016x}"
-        )
+        let (cases, logits_hash) = (Number((*cases).into()), Hex::<16>(*logits_hash));
+        write!(f, "self-test: {cases} cases, ")?;
+        f.write_str(backend.name())?;
+        writeln!(f, ", logits {logits_hash}")
     }
 }
 

@@ -61,12 +61,18 @@ impl Number {
 
 impl fmt::Display for Number {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        smidgen_core::Number((self.digits / self.power).into()).fmt(f)?;
+        let mut digits = [b'.'; 8];
+        let mut rest = self.digits % self.power;
         let width = usize::from(self.decimals);
-        write!(f, "{}", self.digits / self.power)?;
-        if width == 0 {
-            return Ok(());
+        for digit in digits.iter_mut().skip(1).take(width).rev() {
+            *digit = b'0' + (rest % 10) as u8;
+            rest /= 10;
         }
-        write!(f, ".{:0width$}", self.digits % self.power)
+        match width {
+            0 => Ok(()),
+            _ => f.write_str(core::str::from_utf8(&digits[..=width]).unwrap_or_default()),
+        }
     }
 }
 

@@ -3,11 +3,11 @@
 use core::fmt;
 use core::ops::ControlFlow;
 
-use smidgen_core::LogitsHash;
 use smidgen_core::sampler::Sampler;
 use smidgen_core::session::{
     GenerateError, GenerateOptions, Generator, GeneratorBuffers, Prompt, StopReason,
 };
+use smidgen_core::{Hex, LogitsHash, Number};
 
 use crate::command::HELP;
 use crate::load::{LoadError, Loaded, load};
@@ -30,10 +30,12 @@ pub fn run<'a, C: Chip, P: Port>(
     let version = env!("CARGO_PKG_VERSION");
     #[cfg(feature = "defmt")]
     defmt::info!("Smidgen {=str} on {=str}", version, C::NAME);
-    terminal.say(format_args!("\nSmidgen {version} on {}\n", C::NAME))?;
+    for text in ["\nSmidgen ", version, " on ", C::NAME, "\n"] {
+        terminal.text(text.as_bytes())?;
+    }
     let told = load(region, memory, C::pause, |loaded| {
         terminal.say(format_args!("{}", loaded.about))?;
-        terminal.say(format_args!("Begin a story; /help lists commands.\n"))?;
+        terminal.text(b"Begin a story; /help lists commands.\n")?;
         Console::<C, P>::new(&mut terminal, Ok(loaded)).run()
     });
     told.unwrap_or_else(|error| {
@@ -124,7 +126,7 @@ impl<'c, 'p, 'b, C: Chip, P: Port> Console<'c, 'p, 'b, C, P> {
         self.settings.seed = settings.seed.checked_add(1).unwrap_or(1);
 
         let mut hash = LogitsHash::new();
-        let mut hashed = 0_usize;
+        let mut hashed = 0_u64;
         let mut mask = |logits: &mut [f32]| {
             C::pause();
             if settings.report {
@@ -186,9 +188,10 @@ impl<'c, 'p, 'b, C: Chip, P: Port> Console<'c, 'p, 'b, C, P> {
         if !settings.report {
             return Ok(());
         }
-        let (seed, hash) = (settings.seed, hash.value());
+        let (seed, hash) = (Number(settings.seed), Hex::<16>(hash.value()));
+        let hashed = Number(hashed);
         terminal.say(format_args!(
-            "seed {seed}\nlogits hash: {hash:016x} ({hashed} positions)\n"
+            "seed {seed}\nlogits hash: {hash} ({hashed} positions)\n"
         ))?;
         let _ = C::report(terminal);
         Ok(())

@@ -2,6 +2,8 @@
 
 use core::fmt;
 
+use smidgen_core::Number;
+
 use crate::{Stack, Watch};
 
 /// Two lines: how far apart the pauses in the steps were, in ticks of the counter that `pauses` is
@@ -20,6 +22,8 @@ pub fn report(to: &mut dyn fmt::Write, pauses: &Watch, stack: Stack) -> fmt::Res
         used,
         size
     );
+    let (count, longest) = (Number(count.into()), Number(longest.into()));
+    let (used, size) = (Number(used as u64), Number(size as u64));
     writeln!(
         to,
         "pauses: {count}, at most {longest} ticks apart\nstack: {used} of {size} bytes"

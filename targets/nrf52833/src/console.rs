@@ -7,6 +7,7 @@ use cortex_m::peripheral::DWT;
 use cortex_m_rt::exception;
 use nrf52833_pac::Peripherals;
 use smidgen_console::{Chip, Watch, painted_stack};
+use smidgen_core::Hex;
 
 use crate::uart::Uart;
 
@@ -64,10 +65,8 @@ fn halt() -> ! {
 /// A fault is the end.
 #[exception]
 unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
-    last_words(format_args!(
-        "\r\nsmidgen: fault at {:#010x}\r\n",
-        frame.pc()
-    ));
+    let pc = Hex::<8>(frame.pc().into());
+    last_words(format_args!("\r\nsmidgen: fault at 0x{pc}\r\n"));
     cortex_m::interrupt::disable();
     halt()
 }

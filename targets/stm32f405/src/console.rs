@@ -6,6 +6,7 @@ use core::fmt;
 use cortex_m::peripheral::syst::SystClkSource;
 use cortex_m_rt::exception;
 use smidgen_console::{Chip, Watch, painted_stack};
+use smidgen_core::{Hex, Number};
 use stm32f4::stm32f405::Peripherals;
 
 use crate::clock;
@@ -38,7 +39,8 @@ impl Chip for Stm32f405 {
 
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
         smidgen_console::report(to, &PAUSES, painted_stack())?;
-        let (beats, nearest, farthest) = (BEATS.count(), BEATS.shortest(), BEATS.longest());
+        let [beats, nearest, farthest] = [BEATS.count(), BEATS.shortest(), BEATS.longest()]
+            .map(|number| Number(number.into()));
         writeln!(to, "beats: {beats}, {nearest} to {farthest} ticks apart")
     }
 }
@@ -77,10 +79,8 @@ fn halt() -> ! {
 /// A fault is the end.
 #[exception]
 unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
-    last_words(format_args!(
-        "\r\nsmidgen: fault at {:#010x}\r\n",
-        frame.pc()
-    ));
+    let pc = Hex::<8>(frame.pc().into());
+    last_words(format_args!("\r\nsmidgen: fault at 0x{pc}\r\n"));
     cortex_m::interrupt::disable();
     halt()
 }
