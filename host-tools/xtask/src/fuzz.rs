@@ -56,11 +56,23 @@ fn targets() -> Result<Vec<String>> {
     Ok(names)
 }
 
+/// What may be typed at a console; behind the first `/`, which the target takes off, come the keys.
+const TYPED: &[&str] = &[
+    "/Once upon a time\r",
+    "//temp 0.8\r/top_p 0.5\r/seed 7\r/n 3\rThe caf\u{e9}\r",
+    "//help\r/settings\r/report on\r/n 2\rA\x7f\x7fdog\x15cat\r\x1b[A\x03",
+];
+
 fn feed(target: &str, seconds: u32) -> Result<()> {
     // What the fuzzer finds interesting is kept between runs; the case files join it each time.
     let corpus = target_dir().join("fuzz").join(target);
     fs::create_dir_all(&corpus)?;
     seed(&root().join("tests/cases/files"), &corpus)?;
+    if target == "console" {
+        for (number, keys) in TYPED.iter().enumerate() {
+            fs::write(corpus.join(format!("typed-{number}")), keys)?;
+        }
+    }
     let mut fuzz = cargo_of(
         "nightly",
         &["fuzz", "run", "--fuzz-dir", "core/fuzz", target],

@@ -125,9 +125,10 @@ impl Conversation<'_> {
         let planned = Planned::of(self.smidgen, self.model, board, &["-c", &context])?;
         for (words, name) in [("KV cache ", "kv"), ("activations ", "activations")] {
             let found = u64::try_from(number(&banner, words, ",")?)?;
+            // As a variable of its own, which the plan means, it has a flag beside it.
             let planned = planned.bytes[name];
             ensure!(
-                found == planned,
+                (found..found + 8).contains(&planned),
                 "{name}: {found} bytes, {planned} are planned"
             );
         }
