@@ -77,7 +77,10 @@ static IMAGE: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let model = include_bytes!("../../../examples/models/smidgen-260k-Q5_0.gguf");
     let with_hash = |hash| [&ModelImage::header(model, hash)[..], model].concat();
     let screen = screen(&[], &with_hash(0));
-    let found = screen.split_once("other logits: hash ").expect("they differ").1;
+    let found = screen
+        .split_once("other logits: hash ")
+        .expect("they differ")
+        .1;
     with_hash(u64::from_str_radix(&found[..16], 16).expect("a hash"))
 });
 

@@ -210,7 +210,7 @@ const STM32F405: Board = Board {
         model: region("flash", 0x0804_0000, 768 * KIB),
         // Without the 64 KiB of CCM, which are elsewhere.
         ram: region("SRAM", 0x2000_0000, 128 * KIB),
-        code_bytes: 224 * KIB,
+        code_bytes: 76 * KIB,
         stack_bytes: 10 * KIB,
         ..MPS2_AN386.memory
     },
@@ -306,7 +306,6 @@ const NRF52833: Board = Board {
         code: region("flash", 0, 192 * KIB),
         model: region("flash", 0x3_0000, 320 * KIB),
         ram: region("RAM", 0x2000_0000, 128 * KIB),
-        code_bytes: 176 * KIB,
         ..STM32F405.memory
     },
     firmware: Firmware {

@@ -175,7 +175,10 @@ impl fmt::Display for Settings {
             n,
             report,
         } = self;
-        let (seed, n) = (smidgen_core::Number(*seed), smidgen_core::Number((*n).into()));
+        let (seed, n) = (
+            smidgen_core::Number(*seed),
+            smidgen_core::Number((*n).into()),
+        );
         write!(f, "temp {temp}, top_p {top_p}, seed {seed}, n {n}, report ")?;
         f.write_str(if *report { "on" } else { "off" })
     }

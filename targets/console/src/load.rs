@@ -146,9 +146,16 @@ impl fmt::Display for About<'_> {
         f.write_str("model: ")?;
         f.write_str(name)?;
         let checksum = Hex::<16>(*checksum);
-        let [model_bytes, window, kv, activations, other, ram_used, ram] =
-            [*model_bytes, *window, kv, activations, other, *ram_used, *ram]
-                .map(|number| Number(number as u64));
+        let [model_bytes, window, kv, activations, other, ram_used, ram] = [
+            *model_bytes,
+            *window,
+            kv,
+            activations,
+            other,
+            *ram_used,
+            *ram,
+        ]
+        .map(|number| Number(number as u64));
         writeln!(f, ", {model_bytes} bytes, checksum {checksum}")?;
         writeln!(
             f,

@@ -39,8 +39,8 @@ impl Chip for Stm32f405 {
 
     fn report(to: &mut dyn fmt::Write) -> fmt::Result {
         smidgen_console::report(to, &PAUSES, painted_stack())?;
-        let [beats, nearest, farthest] = [BEATS.count(), BEATS.shortest(), BEATS.longest()]
-            .map(|number| Number(number.into()));
+        let [beats, nearest, farthest] =
+            [BEATS.count(), BEATS.shortest(), BEATS.longest()].map(|number| Number(number.into()));
         writeln!(to, "beats: {beats}, {nearest} to {farthest} ticks apart")
     }
 }

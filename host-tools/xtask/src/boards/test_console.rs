@@ -66,7 +66,7 @@ pub(super) fn check(board: Board, smidgen: &Path, models: &Models) -> Result<()>
 fn takes_what_is_planned(board: Board, elf: &[u8]) -> Result<()> {
     let memory = &board.row.memory;
     let sizes = Sizes::of(elf)?;
-    let left = memory.ram.len.checked_sub(sizes.ram()).unwrap_or_default();
+    let left = memory.ram.len.saturating_sub(sizes.ram());
     for (what, bytes, most) in [
         ("code", sizes.code, memory.code_bytes),
         // A console has places for any model's layers.
