@@ -22,7 +22,7 @@ pub fn bench<B: Board>(
     linked: &Linked,
     memory: &'static mut Memory,
     request: &Request<'static>,
-) -> Result<(), Failure> {
+) -> Result<(), &'static Failure> {
     let gguf = Gguf::parse_small(linked.model)?;
     let vocabulary = Vocabulary::load(&gguf, take(&mut memory.index))?;
     let model = Model::load(&[gguf], take(&mut memory.layers))?;
@@ -49,7 +49,7 @@ pub fn bench<B: Board>(
 }
 
 /// Takes a token and computes all logits, be it in chunks.
-fn step(session: &mut Session<'_>, id: u32) -> Result<(), Failure> {
+fn step(session: &mut Session<'_>, id: u32) -> Result<(), &'static Failure> {
     if session.is_in_chunks() {
         session.take(&[id])?;
         session.logits_in_chunks(&mut |_, _| {})?;
@@ -59,7 +59,7 @@ fn step(session: &mut Session<'_>, id: u32) -> Result<(), Failure> {
     Ok(())
 }
 
-fn likeliest(session: &mut Session<'_>) -> Result<u32, Failure> {
+fn likeliest(session: &mut Session<'_>) -> Result<u32, &'static Failure> {
     let settings = SamplerSettings::GREEDY;
     if session.is_in_chunks() {
         let mut pass = |each: &mut Each<'_>| Ok(session.logits_in_chunks(each)?);

@@ -6,6 +6,8 @@ use cortex_m::Peripherals;
 use cortex_m::peripheral::SYST;
 use cortex_m::peripheral::syst::SystClkSource;
 
+use smidgen_core::Hex;
+
 use crate::{Board, Linked, Memory, Program, Semihosted, Stack, painted_stack};
 
 /// A Cortex-M whose console is a debugger, or QEMU.
@@ -86,8 +88,8 @@ impl Board for CortexM {
 #[cortex_m_rt::exception]
 unsafe fn HardFault(frame: &cortex_m_rt::ExceptionFrame) -> ! {
     if let Some(mut console) = Semihosted::new() {
-        let pc = frame.pc();
-        crate::program::say(&mut console, format_args!("smidgen: fault at {pc:#010x}\n"));
+        let pc = Hex::<8>(frame.pc().into());
+        crate::program::say(&mut console, format_args!("smidgen: fault at 0x{pc}\n"));
     }
     semihosting::process::exit(102)
 }

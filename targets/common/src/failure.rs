@@ -9,7 +9,9 @@ use smidgen_core::sampler::{SampleError, SettingsError};
 use smidgen_core::session::{GenerateError, SessionError};
 use smidgen_core::tokenizer::VocabularyError;
 
-use crate::RequestError;
+use static_cell::StaticCell;
+
+use crate::{ModelFault, RequestError};
 
 macro_rules! failures {
     ($($(#[$doc:meta])* $name:ident($error:ty),)*) => {
@@ -20,13 +22,12 @@ macro_rules! failures {
             $($(#[$doc])* $name($error),)*
             /// The command line is not UTF-8.
             CommandLine,
-            /// The linked model is not what was linked.
-            Checksum,
         }
 
-        $(impl From<$error> for Failure {
+        $(impl From<$error> for &'static Failure {
+            #[inline(never)] // Not in every frame on the way: boards have little stack.
             fn from(error: $error) -> Self {
-                Self::$name(error)
+                Failure::$name(error).keep()
             }
         })*
 
@@ -35,14 +36,24 @@ macro_rules! failures {
                 match self {
                     $(Self::$name(error) => error.fmt(f),)*
                     Self::CommandLine => f.write_str("the command line is not UTF-8"),
-                    Self::Checksum => f.write_str("the model differs from the one that was linked"),
                 }
             }
         }
     };
 }
 
+impl Failure {
+    /// In a place of its own, so that what can fail answers with a pointer: a program fails once.
+    pub(crate) fn keep(self) -> &'static Self {
+        static FAILURE: StaticCell<Failure> = StaticCell::new();
+        static ANOTHER: Failure = Failure::CommandLine;
+        FAILURE.try_init(self).map_or(&ANOTHER, |failure| failure)
+    }
+}
+
 failures! {
+    /// The bytes where the model should be are not those that were linked.
+    Bytes(ModelFault),
     /// The bytes are no GGUF file.
     Gguf(gguf::Error),
     /// They hold no model that can be run.

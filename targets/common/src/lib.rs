@@ -8,6 +8,7 @@ mod board;
 mod failure;
 mod linked;
 mod memory;
+mod model_fault;
 #[cfg(all(target_arch = "arm", feature = "no-interrupts"))]
 mod no_interrupts;
 mod panic;
@@ -28,6 +29,7 @@ pub use cortex_m_board::CortexM;
 pub use failure::Failure;
 pub use linked::{Aligned, Linked, NewSession, with_logits, without_logits};
 pub use memory::{KvF16, KvF32, KvQ8, Memory, Work};
+pub use model_fault::ModelFault;
 pub use program::{Program, run};
 pub use request::{Request, RequestError};
 pub use self_test::self_test;

@@ -3,6 +3,8 @@
 use smidgen_core::model::Model;
 use smidgen_core::session::{Buffers, Session, SessionError, SessionOptions};
 
+use crate::{Failure, ModelFault};
+
 /// Makes a session. A pointer, so that only the code of one kind is linked.
 pub type NewSession =
     for<'b> fn(&'b Model<'b>, SessionOptions, Buffers<'b>) -> Result<Session<'b>, SessionError>;
@@ -63,14 +65,15 @@ impl Linked {
         (self.new_session)(model, self.options, buffers)
     }
 
-    /// Whether the bytes are those that were linked: flash can be read wrongly, or have been
-    /// written wrongly.
-    #[must_use]
-    pub fn is_intact(&self) -> bool {
-        let mut hash = 0xcbf2_9ce4_8422_2325_u64;
-        for &byte in self.model {
-            hash = (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3);
+    /// Whether the bytes are those that were linked.
+    ///
+    /// # Errors
+    /// They are not.
+    #[inline(never)] // Once, before the stack is needed for more.
+    pub fn check(&self) -> Result<(), &'static Failure> {
+        match ModelFault::find(self.model, self.checksum) {
+            None => Ok(()),
+            Some(fault) => Err(fault.into()),
         }
-        hash == self.checksum
     }
 }

@@ -9,7 +9,7 @@ use crate::{Board, Failure, Linked, Memory, Request};
 
 /// A program: what runs on a board.
 pub type Program<B> =
-    fn(&mut B, &Linked, &'static mut Memory, &Request<'static>) -> Result<(), Failure>;
+    fn(&mut B, &Linked, &'static mut Memory, &Request<'static>) -> Result<(), &'static Failure>;
 
 /// Runs a program; the answer is the exit status, 0 or 1. Of a failure it says why.
 pub fn run<B: Board>(
@@ -21,7 +21,7 @@ pub fn run<B: Board>(
     match run_as_asked(board, linked, memory, program) {
         Ok(()) => 0,
         Err(failure) => {
-            say_why(board.console(), &failure);
+            say_why(board.console(), failure);
             1
         }
     }
@@ -37,7 +37,7 @@ fn run_as_asked<B: Board>(
     linked: &Linked,
     memory: &'static mut Memory,
     program: Program<B>,
-) -> Result<(), Failure> {
+) -> Result<(), &'static Failure> {
     let line = board.command_line(core::mem::take(&mut memory.command_line));
     let request = understand(line)?;
     program(board, linked, memory, request)
@@ -45,13 +45,12 @@ fn run_as_asked<B: Board>(
 
 /// What a command line asks for, in a place of its own.
 #[inline(never)] // As above.
-fn understand(line: &'static [u8]) -> Result<&'static Request<'static>, Failure> {
+fn understand(line: &'static [u8]) -> Result<&'static Request<'static>, &'static Failure> {
     static REQUEST: StaticCell<Request<'static>> = StaticCell::new();
-    let line = core::str::from_utf8(line).map_err(|_| Failure::CommandLine)?;
-    match Request::parse(line) {
-        Ok(request) => Ok(REQUEST.init(request)),
-        Err(error) => Err(error.into()),
-    }
+    let line = core::str::from_utf8(line).map_err(|_| Failure::CommandLine.keep())?;
+    let request = REQUEST.init(Request::default());
+    request.parse(line)?;
+    Ok(request)
 }
 
 /// Prints; what a console does not take is lost, as there is no one to tell.

@@ -34,7 +34,10 @@ pub struct RequestError<'a> {
 
 impl fmt::Display for RequestError<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot do `{} {}`", self.flag, self.value)
+        for part in ["cannot do `", self.flag, " ", self.value, "`"] {
+            f.write_str(part)?;
+        }
+        Ok(())
     }
 }
 
@@ -56,32 +59,29 @@ impl<'a> Request<'a> {
     ///
     /// # Errors
     /// The first flag that is unknown, or has a value that it cannot take.
-    pub fn parse(line: &'a str) -> Result<Self, RequestError<'a>> {
-        let mut request = Self::default();
+    pub fn parse(&mut self, line: &'a str) -> Result<(), RequestError<'a>> {
         let mut rest = after_space(line).1;
         while !rest.is_empty() {
             let (flag, behind) = after_space(rest);
             if flag == "-p" {
-                request.prompt = behind;
+                self.prompt = behind;
                 break;
             }
             if flag == "--logits-hash" {
-                request.logits_hash = true;
+                self.logits_hash = true;
                 rest = behind;
                 continue;
             }
             let (value, behind) = after_space(behind);
-            request
-                .set(flag, value)
-                .ok_or(RequestError { flag, value })?;
+            self.set(flag, value).ok_or(RequestError { flag, value })?;
             rest = behind;
         }
-        Ok(request)
+        Ok(())
     }
 
     fn set(&mut self, flag: &str, value: &str) -> Option<()> {
         match flag {
-            "-n" => self.tokens = value.parse().ok()?,
+            "-n" => self.tokens = value.parse::<u64>().ok()?.try_into().ok()?,
             "--seed" => self.seed = value.parse().ok()?,
             "--temp" => self.settings.temperature = Number::parse(value)?.value(),
             "--top-p" => self.settings.top_p = Number::parse(value)?.value(),

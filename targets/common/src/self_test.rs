@@ -14,10 +14,8 @@ pub fn self_test<B: Board>(
     linked: &Linked,
     _: &'static mut Memory,
     _: &Request<'static>,
-) -> Result<(), Failure> {
-    if !linked.is_intact() {
-        return Err(Failure::Checksum);
-    }
+) -> Result<(), &'static Failure> {
+    linked.check()?;
     say(
         board.console(),
         format_args!("model: {:016x}\n", linked.checksum),
