@@ -2,10 +2,10 @@
 
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, bail, ensure};
 
 /// The repository's root.
 pub(crate) fn root() -> &'static Path {
@@ -89,6 +89,16 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 /// # Errors
 /// It cannot be started, did not end by itself, or not with 0; with what it printed.
 pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<String> {
+    let (status, text) = end_within(command, limit)?;
+    ensure!(status.success(), "{status}\n{text}");
+    Ok(text)
+}
+
+/// How `command` ends, and what it prints, to stdout and then to stderr. It is ended after `limit`.
+///
+/// # Errors
+/// It cannot be started, or did not end by itself; with what it printed.
+pub(crate) fn end_within(command: &mut Command, limit: Duration) -> Result<(ExitStatus, String)> {
     let start = Instant::now();
     let mut child = command
         .stdin(Stdio::null())
@@ -114,8 +124,7 @@ pub(crate) fn output_within(command: &mut Command, limit: Duration) -> Result<St
         };
         let text = out.join().unwrap_or_default() + &err.join().unwrap_or_default();
         match status {
-            Some(status) if status.success() => Ok(text),
-            Some(status) => bail!("{status}\n{text}"),
+            Some(status) => Ok((status, text)),
             None => bail!("still running after {} s\n{text}", limit.as_secs()),
         }
     })

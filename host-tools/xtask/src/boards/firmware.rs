@@ -14,7 +14,7 @@ use smidgen_plan::Image;
 
 use super::Board;
 use super::segments::{flat, segments};
-use crate::process::{self, cargo, output_within, root, shown};
+use crate::process::{self, cargo, end_within, output_within, root, shown};
 
 /// A story takes some seconds in QEMU, on a machine with other work several times as many.
 const LIMIT: Duration = Duration::from_secs(120);
@@ -230,6 +230,30 @@ impl Firmware {
         }
         qemu.args(["-display", "none", "-monitor", "none", "-icount", "shift=0"]);
         Ok(qemu)
+    }
+
+    /// The same with other bytes, which lie beside it under a name of their own.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub(super) fn with_bytes(&self, name: &str, bytes: &[u8]) -> Result<Self> {
+        let elf = self.elf.with_extension(format!("{name}.elf"));
+        fs::write(&elf, bytes).with_context(|| format!("cannot write {}", elf.display()))?;
+        Ok(Self {
+            board: self.board,
+            elf,
+        })
+    }
+
+    /// The exit status, and what it prints.
+    ///
+    /// # Errors
+    /// It does not end in time, or is ended by a signal; with what it printed.
+    pub(super) fn ends(&self) -> Result<(i32, String)> {
+        let mut command = self.command(None, &[])?;
+        let (status, text) = end_within(&mut command, LIMIT).with_context(|| shown(&command))?;
+        let code = status.code();
+        Ok((code.with_context(|| format!("{status}\n{text}"))?, text))
     }
 
     /// What it prints.

@@ -14,6 +14,7 @@ mod test;
 mod test_console;
 mod test_files;
 mod uf2;
+mod wrong_models;
 
 use anyhow::{Result, bail};
 use smidgen_core::kv_cache::KvType;

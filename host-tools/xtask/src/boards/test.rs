@@ -14,7 +14,7 @@ use smidgen_core::session::SessionOptions;
 
 use super::firmware::{Firmware, Program, Source};
 use super::size::Sizes;
-use super::{Board, choose, models, test_console};
+use super::{Board, choose, models, test_console, wrong_models};
 use crate::build;
 use crate::process::{root, shown};
 use crate::test::Outcome;
@@ -142,6 +142,7 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
         ..SELF_TEST_STACK => None,
         _ => Some(Source::new(board, first).build(Program::SelfTest)?),
     };
+    let of_wrong = models::shipped().model(models::TYPES[0])?;
     let mut cases = Vec::new();
     for (model, plan) in &fitting {
         let firmware = Source::new(board, model).build(Program::Story)?;
@@ -149,6 +150,9 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
         linked.with_context(|| firmware.elf.display().to_string())?;
         if board.row.qemu.is_none() {
             continue;
+        }
+        if *model == of_wrong {
+            wrong_models::check(&firmware, model, overwrite).with_context(|| name)?;
         }
         let scalar = Source::new(board, model).with_backend(Some("scalar"));
         let scalar = scalar.build(Program::Story)?;
