@@ -74,6 +74,8 @@ pub struct Firmware {
     /// Whether there is a console on a serial port, to which the model is flashed apart; else the
     /// model is linked in.
     pub has_console: bool,
+    /// Whether there is a program that tells a story on a serial port, with the model linked in.
+    pub has_serial: bool,
     /// What is put onto the board.
     pub image: Image,
     /// What probe-rs calls the chip.

@@ -2,7 +2,7 @@
 
 use core::mem::MaybeUninit;
 
-use smidgen_firmware::{Board, Semihosted, Stack};
+use smidgen_firmware::{Board, Counter, Semihosted, Stack};
 
 use crate::{instructions, paint_stack, stack, start_counter};
 
@@ -31,15 +31,17 @@ impl Board for AArch64 {
         &mut self.console
     }
 
-    fn instructions(&mut self) -> u64 {
-        instructions()
-    }
-
     fn stack(&self) -> Stack {
         stack()
     }
 
     fn command_line(&mut self, buffer: &'static mut [MaybeUninit<u8>]) -> &'static [u8] {
         self.console.command_line(buffer)
+    }
+}
+
+impl Counter for AArch64 {
+    fn instructions(&mut self) -> u64 {
+        instructions()
     }
 }

@@ -9,7 +9,7 @@ use smidgen_core::session::Session;
 use smidgen_core::tokenizer::Vocabulary;
 
 use crate::program::say;
-use crate::{Board, Failure, Linked, Memory, Request};
+use crate::{Counter, Failure, Linked, Memory, Request};
 
 /// Counts the instructions of each step, with the classifier and without the choice of a token,
 /// over as many positions as asked for, from BOS on and greedily. Prints those of the first
@@ -17,7 +17,7 @@ use crate::{Board, Failure, Linked, Memory, Request};
 ///
 /// # Errors
 /// A model that cannot be run, no room.
-pub fn bench<B: Board>(
+pub fn bench<B: Counter>(
     board: &mut B,
     linked: &Linked,
     memory: &'static mut Memory,

@@ -6,7 +6,7 @@ use embedded_io::Write;
 
 use crate::Stack;
 
-/// A chip with a console, a counter of instructions and a painted stack.
+/// A chip with a console and a painted stack.
 pub trait Board {
     /// Where text goes.
     type Console: Write;
@@ -14,14 +14,17 @@ pub trait Board {
     /// The console.
     fn console(&mut self) -> &mut Self::Console;
 
-    /// Instructions that have been executed since some moment. Where the counter is coarser than
-    /// one instruction, or something else is counted on the real chip, so is this.
-    fn instructions(&mut self) -> u64;
-
     /// The stack.
     fn stack(&self) -> Stack;
 
     /// The words that the program was started with, which are written to `buffer`; empty where there
     /// is no one to give any.
     fn command_line(&mut self, buffer: &'static mut [MaybeUninit<u8>]) -> &'static [u8];
+}
+
+/// A chip that counts its instructions.
+pub trait Counter: Board {
+    /// Instructions that have been executed since some moment. Where the counter is coarser than
+    /// one instruction, or something else is counted on the real chip, so is this.
+    fn instructions(&mut self) -> u64;
 }

@@ -8,7 +8,7 @@ use cortex_m::peripheral::syst::SystClkSource;
 
 use smidgen_core::Hex;
 
-use crate::{Board, Linked, Memory, Program, Semihosted, Stack, painted_stack};
+use crate::{Board, Counter, Linked, Memory, Program, Semihosted, Stack, painted_stack};
 
 /// A Cortex-M whose console is a debugger, or QEMU.
 #[allow(missing_debug_implementations)] // The register block has none.
@@ -66,6 +66,16 @@ impl Board for CortexM {
         &mut self.console
     }
 
+    fn stack(&self) -> Stack {
+        self.stack
+    }
+
+    fn command_line(&mut self, buffer: &'static mut [MaybeUninit<u8>]) -> &'static [u8] {
+        self.console.command_line(buffer)
+    }
+}
+
+impl Counter for CortexM {
     /// Right as long as it is called once in 2^24 ticks.
     fn instructions(&mut self) -> u64 {
         // It counts down, from 2^24 - 1 again after 0.
@@ -73,14 +83,6 @@ impl Board for CortexM {
         self.ticks += u64::from(now.wrapping_sub(self.last) & 0x00ff_ffff);
         self.last = now;
         self.ticks * self.instructions_in_100_ticks / 100
-    }
-
-    fn stack(&self) -> Stack {
-        self.stack
-    }
-
-    fn command_line(&mut self, buffer: &'static mut [MaybeUninit<u8>]) -> &'static [u8] {
-        self.console.command_line(buffer)
     }
 }
 

@@ -11,20 +11,22 @@ mod memory;
 mod model_fault;
 #[cfg(all(target_arch = "arm", feature = "no-interrupts"))]
 mod no_interrupts;
+#[cfg(feature = "semihosting")]
 mod panic;
 mod program;
 mod request;
 
 mod bench;
-#[cfg(target_arch = "arm")]
+#[cfg(all(target_arch = "arm", feature = "semihosting"))]
 mod cortex_m_board;
 mod self_test;
+#[cfg(feature = "semihosting")]
 mod semihosted;
 mod story;
 
 pub use bench::bench;
-pub use board::Board;
-#[cfg(target_arch = "arm")]
+pub use board::{Board, Counter};
+#[cfg(all(target_arch = "arm", feature = "semihosting"))]
 pub use cortex_m_board::CortexM;
 pub use failure::Failure;
 pub use linked::{Aligned, Linked, NewSession, with_logits, without_logits};
@@ -33,9 +35,11 @@ pub use model_fault::ModelFault;
 pub use program::{Program, run};
 pub use request::{Request, RequestError};
 pub use self_test::self_test;
+#[cfg(feature = "semihosting")]
 pub use semihosted::{Closed, Semihosted};
 pub use story::story;
 // For the code that `linked_model` generates.
+#[cfg(feature = "semihosting")]
 pub use semihosting::process::exit;
 #[cfg(target_arch = "arm")]
 pub use smidgen_console::painted_stack;

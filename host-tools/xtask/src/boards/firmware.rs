@@ -25,6 +25,8 @@ pub(super) enum Program {
     Story,
     SelfTest,
     Bench,
+    /// A story on the serial port, which then is silent.
+    Serial,
     /// Without an end; the model is flashed apart.
     Console,
 }
@@ -35,6 +37,7 @@ impl Program {
             Self::Story => "story",
             Self::SelfTest => "self-test",
             Self::Bench => "bench",
+            Self::Serial => "serial",
             Self::Console => "console",
         }
     }
@@ -45,6 +48,7 @@ impl Program {
     fn feature(self) -> &'static str {
         match self {
             Self::Console => "console",
+            Self::Serial => "serial",
             Self::Story | Self::SelfTest | Self::Bench => "semihosting",
         }
     }
@@ -112,6 +116,9 @@ impl<'a> Source<'a> {
         if built_by.has_console {
             build.args(["--features", program.feature()]);
         }
+        if built_by.has_serial {
+            build.args(["--no-default-features", "--features", program.feature()]);
+        }
         let SessionOptions {
             kv, window, ring, ..
         } = self.options;
@@ -119,7 +126,8 @@ impl<'a> Source<'a> {
         build.env("SMIDGEN_TYPES", &types);
         build.env("SMIDGEN_KV_TYPES", kv.name());
         // Other programs compare the back ends, or may be asked for each.
-        let backend = self.backend.filter(|_| program == Program::Story);
+        let tells = matches!(program, Program::Story | Program::Serial);
+        let backend = self.backend.filter(|_| tells);
         build.env("SMIDGEN_BACKEND", backend.unwrap_or_default());
         // Core is another for each set of types: a folder for each keeps what is built.
         let folder = process::target_dir().join("firmware");
@@ -188,6 +196,18 @@ impl Firmware {
         }
         qemu.args(["-semihosting-config", &semihosting]);
         qemu.arg("-kernel").arg(&self.elf);
+        Ok(qemu)
+    }
+
+    /// The command that starts it in QEMU with its serial port on stdin and stdout.
+    ///
+    /// # Errors
+    /// QEMU has no such board.
+    pub(super) fn serial_command(&self) -> Result<Command> {
+        let mut qemu = self.qemu(None)?;
+        qemu.args(["-serial", "stdio"])
+            .arg("-kernel")
+            .arg(&self.elf);
         Ok(qemu)
     }
 

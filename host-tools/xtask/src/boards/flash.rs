@@ -31,7 +31,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     let board = find(&args.board)?;
     let built_by = board.row.firmware;
-    if !built_by.has_console && built_by.probe.is_none() {
+    if !built_by.has_console && !built_by.has_serial {
         bail!("{} is only there in QEMU: cargo xtask run", board.name);
     }
     let model = match &args.model {
@@ -39,9 +39,12 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         None => models::default(board)?,
     };
     let source = Source::new(board, &model);
-    if !built_by.has_console {
-        let elf = source.build(Program::Story)?.elf;
-        return by_debugger(which("probe-rs").as_deref(), board, &elf, None);
+    let folder = args.output.clone();
+    let folder = folder.unwrap_or_else(|| target_dir().join("flash").join(board.name));
+    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
+    if built_by.has_serial {
+        let elf = fs::read(source.build(Program::Serial)?.elf)?;
+        return write_files(&folder, files(board, &elf, None)?);
     }
     let image = pack::image(&model)?;
     let room = board.row.memory.model.len;
@@ -53,20 +56,18 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
         board.name
     );
     let firmware = source.build(Program::Console)?;
-    let folder = args.output.clone();
-    let folder = folder.unwrap_or_else(|| target_dir().join("flash").join(board.name));
-    fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     if built_by.image == Image::Elf {
         let path = folder.join("model.img");
         pack::write(&path, &image, true)?;
-        return by_debugger(
-            which("probe-rs").as_deref(),
-            board,
-            &firmware.elf,
-            Some(&path),
-        );
+        return by_debugger(which("probe-rs").as_deref(), board, &firmware.elf, &path);
     }
-    for (name, bytes, words) in files(board, &fs::read(&firmware.elf)?, image)? {
+    let elf = fs::read(&firmware.elf)?;
+    write_files(&folder, files(board, &elf, Some(image))?)
+}
+
+/// Writes files and says what to do with them.
+fn write_files(folder: &Path, files: Vec<(&str, Vec<u8>, String)>) -> Result<ExitCode> {
+    for (name, bytes, words) in files {
         let path = folder.join(name);
         pack::write(&path, &bytes, true)?;
         println!("{} ({} bytes): {words}", path.display(), bytes.len());
@@ -74,23 +75,23 @@ pub(crate) fn run(args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Files with their names, and what to do with them, for a board that takes files.
+/// Files with their names, and what to do with them, for a board that takes files; with the image of a
+/// model where that is flashed apart.
 ///
 /// # Errors
 /// The ELF file of the firmware is none, or reaches into the model's part of the memory.
 pub(super) fn files(
     board: Board,
     elf: &[u8],
-    image: Vec<u8>,
+    image: Option<Vec<u8>>,
 ) -> Result<Vec<(&'static str, Vec<u8>, String)>> {
     let address = board.row.memory.model.origin;
     let mut all = segments(elf)?;
     let kernel = flat(&all)?;
-    all.push(Segment {
-        address,
-        bytes: image.clone(),
-    });
+    let bytes = image.clone();
+    all.extend(bytes.map(|bytes| Segment { address, bytes }));
     check(&mut all)?;
+    let image = image.unwrap_or_default();
     Ok(match board.row.firmware.image {
         Image::Elf => Vec::new(),
         Image::Kernel8 => {
@@ -121,8 +122,7 @@ pub(super) fn files(
     })
 }
 
-/// By probe-rs: the model, the program, and a start; or a program that has its model, whose words
-/// probe-rs then shows. Without probe-rs, the commands are told.
+/// By probe-rs: the model, the program, and a start. Without probe-rs, the commands are told.
 ///
 /// # Errors
 /// probe-rs fails.
@@ -130,25 +130,18 @@ fn by_debugger(
     probe_rs: Option<&Path>,
     board: Board,
     elf: &Path,
-    image: Option<&Path>,
+    image: &Path,
 ) -> Result<ExitCode> {
     let chip = board.row.firmware.probe.context("no name for probe-rs")?;
     let program = probe_rs.unwrap_or(Path::new("probe-rs")).to_string_lossy();
     let step = |name: &str| command(&program, [name, "--chip", chip]);
-    let mut steps = Vec::new();
-    if let Some(image) = image {
-        let address = format!("{:#x}", board.row.memory.model.origin);
-        let mut model = step("download");
-        model.args(["--binary-format", "bin", "--base-address", &address]);
-        model.arg(image);
-        let mut code = step("download");
-        code.arg(elf);
-        steps.extend([model, code, step("reset")]);
-    } else {
-        let mut run = step("run");
-        run.arg(elf);
-        steps.push(run);
-    }
+    let address = format!("{:#x}", board.row.memory.model.origin);
+    let mut model = step("download");
+    model.args(["--binary-format", "bin", "--base-address", &address]);
+    model.arg(image);
+    let mut code = step("download");
+    code.arg(elf);
+    let mut steps = [model, code, step("reset")];
     if probe_rs.is_none() {
         eprintln!("xtask: probe-rs is not here: `cargo install probe-rs-tools --locked`, then");
         for step in &steps {
@@ -172,7 +165,7 @@ mod tests {
     use super::*;
 
     /// By a probe-rs that writes its arguments to a file and ends with a status.
-    fn flash(board: &str, image: Option<&Path>, status: u8) -> (Result<ExitCode>, String) {
+    fn flash(board: &str, status: u8) -> (Result<ExitCode>, String) {
         let folder = tempfile::tempdir().unwrap();
         let (probe, log) = (folder.path().join("probe-rs"), folder.path().join("log"));
         let script = format!(
@@ -182,13 +175,18 @@ mod tests {
         fs::write(&probe, script).unwrap();
         fs::set_permissions(&probe, fs::Permissions::from_mode(0o755)).unwrap();
         let board = find(board).unwrap();
-        let done = by_debugger(Some(&probe), board, Path::new("a b.elf"), image);
+        let done = by_debugger(
+            Some(&probe),
+            board,
+            Path::new("a b.elf"),
+            Path::new("model.img"),
+        );
         (done, fs::read_to_string(log).unwrap())
     }
 
     #[test]
     fn a_debugger_writes_the_model_and_the_program_and_starts_it() {
-        let (done, log) = flash("stm32f405", Some(Path::new("model.img")), 0);
+        let (done, log) = flash("stm32f405", 0);
         assert_eq!(done.unwrap(), ExitCode::SUCCESS);
         let expected = [
             "download --chip STM32F405RGTx --binary-format bin --base-address 0x8040000 model.img",
@@ -199,15 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn a_program_with_its_model_is_run_by_the_debugger() {
-        let (done, log) = flash("microbit", None, 0);
-        assert_eq!(done.unwrap(), ExitCode::SUCCESS);
-        assert_eq!(log, "run --chip nRF51822_xxAA a b.elf\n");
-    }
-
-    #[test]
     fn a_debugger_that_fails_ends_it_with_a_hint() {
-        let (done, log) = flash("stm32f405", Some(Path::new("model.img")), 1);
+        let (done, log) = flash("stm32f405", 1);
         let error = format!("{:#}", done.unwrap_err());
         assert_eq!(log.lines().count(), 1, "{log}");
         assert!(
@@ -219,7 +210,7 @@ mod tests {
     #[test]
     fn without_a_debugger_the_status_is_that_of_a_failure() {
         let board = find("stm32f405").unwrap();
-        let done = by_debugger(None, board, Path::new("a.elf"), None);
+        let done = by_debugger(None, board, Path::new("a.elf"), Path::new("model.img"));
         assert_eq!(done.unwrap(), ExitCode::from(2));
     }
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStdin, ExitCode, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitCode, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
@@ -78,7 +78,18 @@ impl Talk {
     /// # Errors
     /// QEMU cannot be started.
     pub(super) fn start(firmware: &Firmware, image: &Path) -> Result<Self> {
-        let mut command = firmware.console_command(image, "stdio")?;
+        Self::with(firmware.console_command(image, "stdio")?)
+    }
+
+    /// Listens to the serial port of a firmware.
+    ///
+    /// # Errors
+    /// QEMU cannot be started.
+    pub(super) fn listen(firmware: &Firmware) -> Result<Self> {
+        Self::with(firmware.serial_command()?)
+    }
+
+    fn with(mut command: Command) -> Result<Self> {
         command.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut qemu = command
             .spawn()

@@ -14,7 +14,8 @@ use smidgen_core::session::SessionOptions;
 
 use super::firmware::{Firmware, Program, Source};
 use super::size::Sizes;
-use super::{Board, choose, models, test_console, wrong_models};
+use super::talk::Talk;
+use super::{Board, choose, models, test_console, test_files, wrong_models};
 use crate::build;
 use crate::process::{root, shown};
 use crate::test::Outcome;
@@ -46,6 +47,9 @@ const SETTINGS: &[Settings] = &[
         words: &["-n", "256", "--temp", "1", "--top-p", "0.9", "--seed", "7"],
     },
 ];
+
+/// The settings of the story on a serial port, which are compiled in.
+const SERIAL: &str = "seeded";
 
 /// How the models of the expected stories are run: as most boards do it.
 const EXPECTED: SessionOptions = SessionOptions {
@@ -171,6 +175,9 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
                 expected: expected.clone(),
                 stack: plan.bytes["stack"],
             };
+            if board.row.firmware.has_serial && settings.name == SERIAL {
+                tells_on_serial(board, model, &expected, plan)?;
+            }
             cases.push(case(&firmware, None, None));
             if settings.name == "greedy" {
                 cases.push(case(&scalar, None, Some("scalar")));
@@ -190,6 +197,24 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
     let count = cases.len();
     eprintln!("{name}: {count} stories with the expected logits");
     Ok(())
+}
+
+/// The program for a board without a debugger tells the same.
+fn tells_on_serial(board: Board, model: &Path, expected: &Story, plan: &Planned) -> Result<()> {
+    let firmware = Source::new(board, model).build(Program::Serial)?;
+    plan.is_linked(&firmware)?;
+    test_files::check(board, &fs::read(&firmware.elf)?, None)?;
+    let mut talk = Talk::listen(&firmware)?;
+    let told = talk.wait("stack: ")?;
+    let story = told.strip_suffix("stack: ").unwrap_or(&told);
+    ensure!(
+        story == expected.0,
+        "{}: on the serial port there is another story\n--- expected\n{}\n--- found\n{story}",
+        board.name,
+        expected.0
+    );
+    let stack = talk.wait(" of ")?;
+    check_stack(&stack, plan.bytes["stack"])
 }
 
 /// The name of a file without what comes behind the dot.
@@ -253,12 +278,16 @@ impl Case {
             shown(&self.firmware.command(self.cpu, &words)?),
             self.expected.0
         );
-        let used = stack.split(' ').next().unwrap_or_default();
-        let used: u64 = used.parse().with_context(|| format!("stack: {stack}"))?;
-        let most = self.stack;
-        ensure!(used <= most, "{used} bytes of stack, {most} are planned");
-        Ok(())
+        check_stack(stack, self.stack)
     }
+}
+
+/// The number that `words` begin with is at most that of the plan.
+fn check_stack(words: &str, most: u64) -> Result<()> {
+    let used = words.split(' ').next().unwrap_or_default();
+    let used: u64 = used.parse().with_context(|| format!("stack: {words}"))?;
+    ensure!(used <= most, "{used} bytes of stack, {most} are planned");
+    Ok(())
 }
 
 /// What `smidgen plan` says.

@@ -41,7 +41,8 @@ pub(super) fn check(board: Board, smidgen: &Path, models: &Models) -> Result<()>
     let elf = fs::read(&firmware.elf)?;
     let image = pack::image(model)?;
     takes_what_is_planned(board, &elf).with_context(|| format!("the console of {name}"))?;
-    test_files::check(board, &elf, &image).with_context(|| format!("the files for {name}"))?;
+    test_files::check(board, &elf, Some(&image))
+        .with_context(|| format!("the files for {name}"))?;
     if board.row.firmware.probe.is_some() {
         talks_to_a_debugger(&source)?;
     }

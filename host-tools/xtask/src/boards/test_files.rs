@@ -12,13 +12,14 @@ use super::{Board, flash};
 /// Bytes by their address.
 type Bytes = BTreeMap<u64, u8>;
 
-/// Compares the files for a board with the sections of its firmware and with a model's image.
+/// Compares the files for a board with the sections of its firmware, and with a model's image where
+/// that is flashed apart.
 ///
 /// # Errors
 /// They differ.
-pub(super) fn check(board: Board, elf: &[u8], image: &[u8]) -> Result<()> {
+pub(super) fn check(board: Board, elf: &[u8], image: Option<&[u8]>) -> Result<()> {
     let mut there = Bytes::new();
-    for (name, bytes, _) in flash::files(board, elf, image.to_vec())? {
+    for (name, bytes, _) in flash::files(board, elf, image.map(<[u8]>::to_vec))? {
         match name {
             "kernel8.img" => place(&mut there, board.row.memory.code.origin, &bytes),
             "model.img" => place(&mut there, board.row.memory.model.origin, &bytes),
@@ -41,6 +42,7 @@ pub(super) fn check(board: Board, elf: &[u8], image: &[u8]) -> Result<()> {
         }
         Ok(())
     };
+    let image = image.unwrap_or_default();
     same("model", board.row.memory.model.origin, image)?;
     if let Image::Uf2(_) = board.row.firmware.image {
         starts(board, &there)?;
