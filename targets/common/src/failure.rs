@@ -17,6 +17,7 @@ macro_rules! failures {
     ($($(#[$doc:meta])* $name:ident($error:ty),)*) => {
         /// Why a program could not do what it was asked to.
         #[derive(Clone, Copy, Debug)]
+        #[cfg_attr(feature = "rtt", derive(defmt::Format))]
         #[non_exhaustive]
         pub enum Failure {
             $($(#[$doc])* $name($error),)*

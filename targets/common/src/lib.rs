@@ -4,6 +4,10 @@
 //! memory to one of the programs: [`story`], [`self_test`] or [`bench`].
 #![no_std]
 
+// By being there it takes what defmt says.
+#[cfg(feature = "rtt")]
+use defmt_rtt as _;
+
 mod board;
 mod failure;
 mod linked;

@@ -5,6 +5,8 @@ use core::panic::PanicInfo;
 /// Ends the program. Where it happened is said only by debug builds: the texts take flash.
 #[panic_handler]
 fn panic(info: &PanicInfo<'_>) -> ! {
+    #[cfg(feature = "rtt")]
+    defmt::error!("panic");
     if let Some(mut console) = crate::Semihosted::new() {
         if cfg!(debug_assertions) {
             crate::program::say(&mut console, format_args!("smidgen: {info}\n"));

@@ -18,7 +18,13 @@ pub fn run<B: Board>(
     memory: &'static mut Memory,
     program: Program<B>,
 ) -> i32 {
-    match run_as_asked(board, linked, memory, program) {
+    let done = run_as_asked(board, linked, memory, program);
+    #[cfg(feature = "rtt")]
+    match &done {
+        Ok(()) => defmt::info!("done"),
+        Err(failure) => defmt::error!("{}", failure),
+    }
+    match done {
         Ok(()) => 0,
         Err(failure) => {
             say_why(board.console(), failure);

@@ -25,6 +25,7 @@ pub struct Request<'a> {
 
 /// A word that is not understood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "rtt", derive(defmt::Format))]
 pub struct RequestError<'a> {
     /// The flag.
     pub flag: &'a str,

@@ -115,7 +115,13 @@ impl Command {
 
 /// Digits only: no sign.
 fn whole(text: &str) -> Option<u64> {
-    text.parse().ok().filter(|_| !text.starts_with('+'))
+    if text.is_empty() {
+        return None;
+    }
+    text.bytes().try_fold(0_u64, |number, digit| {
+        let digit = digit.is_ascii_digit().then(|| digit - b'0')?;
+        number.checked_mul(10)?.checked_add(digit.into())
+    })
 }
 
 /// How stories are told.

@@ -120,7 +120,8 @@ impl LineEditor {
             }
             0x08 | 0x7f => self.take_back(echo),
             0x15 => {
-                for _ in 0..self.text().chars().count() {
+                // One for each character: its first byte.
+                for _ in self.text().bytes().filter(|&byte| !is_continuation(byte)) {
                     echo(RUB_OUT);
                 }
                 self.clear();

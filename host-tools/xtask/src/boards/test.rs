@@ -8,6 +8,7 @@ use std::sync::Mutex;
 use std::thread;
 
 use anyhow::{Context as _, Result, bail, ensure};
+use object::{Object as _, ObjectSection as _};
 use serde_json::Value;
 use smidgen_core::kv_cache::KvType;
 use smidgen_core::session::SessionOptions;
@@ -147,6 +148,9 @@ fn check_board(board: Board, smidgen: &Path, overwrite: bool) -> Result<()> {
         _ => Some(Source::new(board, first).build(Program::SelfTest)?),
     };
     let of_wrong = models::shipped().model(models::TYPES[0])?;
+    if board.row.firmware.probe.is_some() && !board.row.firmware.has_console {
+        talks_to_a_debugger(&Source::new(board, first), Program::Story)?;
+    }
     let mut cases = Vec::new();
     for (model, plan) in &fitting {
         let firmware = Source::new(board, model).build(Program::Story)?;
@@ -221,6 +225,21 @@ fn tells_on_serial(board: Board, model: &Path, expected: &Story, plan: &Planned)
 fn stem(path: &Path) -> String {
     let stem = path.file_stem().unwrap_or_default();
     stem.to_string_lossy().into_owned()
+}
+
+/// With the feature `rtt`, a program links and has words for defmt.
+pub(super) fn talks_to_a_debugger(source: &Source<'_>, program: Program) -> Result<()> {
+    let firmware = source.build_with(program, &["rtt"])?;
+    let elf = fs::read(&firmware.elf)?;
+    let words = object::File::parse(&*elf)?
+        .section_by_name(".defmt")
+        .map_or(0, |section| section.size());
+    ensure!(
+        words > 0,
+        "no words for defmt in {}",
+        firmware.elf.display()
+    );
+    Ok(())
 }
 
 /// A cache that does not fit is an error when the firmware is built, and says so.

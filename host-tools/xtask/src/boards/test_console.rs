@@ -6,14 +6,13 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
-use object::{Object as _, ObjectSection as _};
 use smidgen_core::ModelImage;
 
 use super::Board;
 use super::firmware::{Firmware, Program, Source};
 use super::size::Sizes;
 use super::talk::{Talk, write_image};
-use super::test::Planned;
+use super::test::{Planned, talks_to_a_debugger};
 use super::{pack, test_files};
 use crate::process::{shown, target_dir};
 
@@ -44,7 +43,7 @@ pub(super) fn check(board: Board, smidgen: &Path, models: &Models) -> Result<()>
     test_files::check(board, &elf, Some(&image))
         .with_context(|| format!("the files for {name}"))?;
     if board.row.firmware.probe.is_some() {
-        talks_to_a_debugger(&source)?;
+        talks_to_a_debugger(&source, Program::Console)?;
     }
     if board.row.qemu.is_none() {
         eprintln!("{name}: the console is built");
@@ -89,21 +88,6 @@ fn takes_what_is_planned(board: Board, elf: &[u8]) -> Result<()> {
     eprintln!(
         "{}: {code} bytes of code, {activations} of RAM for a model",
         board.name
-    );
-    Ok(())
-}
-
-/// With the feature `rtt`, it links and has words for defmt.
-fn talks_to_a_debugger(source: &Source<'_>) -> Result<()> {
-    let firmware = source.build_with(Program::Console, &["rtt"])?;
-    let elf = fs::read(&firmware.elf)?;
-    let words = object::File::parse(&*elf)?
-        .section_by_name(".defmt")
-        .map_or(0, |section| section.size());
-    ensure!(
-        words > 0,
-        "no words for defmt in {}",
-        firmware.elf.display()
     );
     Ok(())
 }
