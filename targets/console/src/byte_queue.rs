@@ -46,6 +46,22 @@ impl<const N: usize> ByteQueue<N> {
         Some(byte)
     }
 
+    /// For the reader: waits for a byte, which goes to the beginning of `buffer`; `idle` is called
+    /// until there is one. The answer is the number of bytes, as
+    /// [`Read::read`](embedded_io::Read::read) has it: 0 if `buffer` is empty, else 1.
+    pub fn read(&self, buffer: &mut [u8], idle: fn()) -> usize {
+        let Some(place) = buffer.first_mut() else {
+            return 0;
+        };
+        loop {
+            if let Some(byte) = self.pop() {
+                *place = byte;
+                return 1;
+            }
+            idle();
+        }
+    }
+
     /// Whether there is nothing to read.
     #[must_use]
     pub fn is_empty(&self) -> bool {
@@ -95,6 +111,17 @@ mod tests {
                 prop_assert_eq!(queue.is_empty(), model.is_empty());
             }
         }
+    }
+
+    #[test]
+    fn a_reader_waits_for_a_byte() {
+        static QUEUE: ByteQueue<2> = ByteQueue::new();
+        let idle = || assert!(QUEUE.push(b'x') && QUEUE.push(b'y'));
+        let mut buffer = [0; 2];
+        assert_eq!(QUEUE.read(&mut [], idle), 0);
+        assert_eq!((QUEUE.read(&mut buffer, idle), buffer), (1, *b"x\0"));
+        // This one is there already.
+        assert_eq!((QUEUE.read(&mut buffer, idle), buffer), (1, *b"y\0"));
     }
 
     #[test]

@@ -93,15 +93,7 @@ impl ErrorType for Uart {
 
 impl Read for Uart {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Infallible> {
-        let Some(place) = buffer.first_mut() else {
-            return Ok(0);
-        };
-        loop {
-            if let Some(byte) = RECEIVED.pop() {
-                *place = byte;
-                return Ok(1);
-            }
-        }
+        Ok(RECEIVED.read(buffer, core::hint::spin_loop))
     }
 }
 

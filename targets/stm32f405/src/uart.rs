@@ -70,17 +70,8 @@ impl ErrorType for Uart {
 
 impl Read for Uart {
     fn read(&mut self, buffer: &mut [u8]) -> Result<usize, Infallible> {
-        let Some(place) = buffer.first_mut() else {
-            return Ok(0);
-        };
-        loop {
-            if let Some(byte) = RECEIVED.pop() {
-                *place = byte;
-                return Ok(1);
-            }
-            // If a byte comes just before this, the next beat of the timer wakes the core.
-            cortex_m::asm::wfi();
-        }
+        // If a byte comes just before it waits, the next beat of the timer wakes the core.
+        Ok(RECEIVED.read(buffer, cortex_m::asm::wfi))
     }
 }
 
