@@ -269,6 +269,7 @@ const _: () = assert!(size_of::<Cell<Work>>() == {work_bytes}, \"not the planned
 const _: () = assert!(size_of::<Cell<Kv>>() == {kv_bytes}, \"not the planned KV cache\");
 const _: () = assert!(size_of::<firmware::Layer<'_>>() == {layer_bytes}, \"not the planned layer\");
 
+#[allow(clippy::assertions_on_constants)] // True, or the build ends here.
 const _: () = assert!(
     {kv_bytes} + {work_bytes} + {variables} + {stack} <= {ram},
     \"the KV cache, the activations and a stack of {stack} bytes do not fit into {ram} bytes of RAM: \\
