@@ -7,6 +7,7 @@ use smidgen_core::{Hex, Number};
 /// What is wrong with the bytes where the model should be: flash can be read wrongly, or have been
 /// written wrongly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[cfg_attr(feature = "rtt", derive(defmt::Format))]
 pub enum ModelFault {
     /// Nothing was written.
     Empty,
