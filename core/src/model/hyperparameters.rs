@@ -33,6 +33,24 @@ pub struct Hyperparameters {
     pub rms_eps: f32,
 }
 
+/// Sizes that every model says.
+const REQUIRED: [&str; 5] = [
+    keys::LLAMA_BLOCK_COUNT,
+    keys::LLAMA_EMBEDDING_LENGTH,
+    keys::LLAMA_FEED_FORWARD_LENGTH,
+    keys::LLAMA_ATTENTION_HEAD_COUNT,
+    keys::LLAMA_CONTEXT_LENGTH,
+];
+
+/// Sizes that follow from others where they are not said.
+const OPTIONAL: [&str; 5] = [
+    keys::LLAMA_ATTENTION_HEAD_COUNT_KV,
+    keys::LLAMA_ATTENTION_KEY_LENGTH,
+    keys::LLAMA_ATTENTION_VALUE_LENGTH,
+    keys::LLAMA_ROPE_DIMENSION_COUNT,
+    keys::LLAMA_VOCAB_SIZE,
+];
+
 impl Hyperparameters {
     /// Reads and checks the hyperparameters of a llama model. The size of the vocabulary is that of
     /// the tensor `token_embd.weight`, which may lie in another shard: it is given.
@@ -50,41 +68,44 @@ impl Hyperparameters {
             }
             None => return Err(missing(keys::GENERAL_ARCHITECTURE)),
         }
-        let required = |key| positive(gguf, key)?.ok_or(missing(key));
-        let n_layers = required(keys::LLAMA_BLOCK_COUNT)?;
-        let n_embd = required(keys::LLAMA_EMBEDDING_LENGTH)?;
-        let n_ff = required(keys::LLAMA_FEED_FORWARD_LENGTH)?;
-        let n_heads = required(keys::LLAMA_ATTENTION_HEAD_COUNT)?;
-        let n_ctx = required(keys::LLAMA_CONTEXT_LENGTH)?;
-        let n_kv_heads = positive(gguf, keys::LLAMA_ATTENTION_HEAD_COUNT_KV)?.unwrap_or(n_heads);
-        let key_length = positive(gguf, keys::LLAMA_ATTENTION_KEY_LENGTH)?;
-        let value_length = positive(gguf, keys::LLAMA_ATTENTION_VALUE_LENGTH)?;
-        let contradiction = |what| Err(ModelError::Contradiction { what });
-        if key_length.is_none() && n_embd % n_heads != 0 {
-            return contradiction("llama.embedding_length is no multiple of the head count");
+        let mut required = [0; REQUIRED.len()];
+        for (size, key) in required.iter_mut().zip(REQUIRED) {
+            *size = positive(gguf, key)?.ok_or(missing(key))?;
         }
+        let [n_layers, n_embd, n_ff, n_heads, n_ctx] = required;
+        let mut optional = [None; OPTIONAL.len()];
+        for (size, key) in optional.iter_mut().zip(OPTIONAL) {
+            *size = positive(gguf, key)?;
+        }
+        let [n_kv_heads, key_length, value_length, rope_dim, vocab_size] = optional;
+        let n_kv_heads = n_kv_heads.unwrap_or(n_heads);
         let head_dim = key_length.unwrap_or(n_embd / n_heads);
-        if value_length.is_some_and(|length| length != head_dim) {
-            return contradiction("keys and values of different lengths are not supported");
-        }
-        if n_heads % n_kv_heads != 0 {
-            return contradiction("the head count is no multiple of the KV head count");
-        }
-        if head_dim % 2 != 0 {
-            return contradiction("the size of a head is odd");
-        }
-        let rope_dim = positive(gguf, keys::LLAMA_ROPE_DIMENSION_COUNT)?.unwrap_or(head_dim);
-        if rope_dim > head_dim || rope_dim % 2 != 0 {
-            return contradiction(
+        let rope_dim = rope_dim.unwrap_or(head_dim);
+        let contradictions = [
+            (
+                key_length.is_none() && n_embd % n_heads != 0,
+                "llama.embedding_length is no multiple of the head count",
+            ),
+            (
+                value_length.is_some_and(|length| length != head_dim),
+                "keys and values of different lengths are not supported",
+            ),
+            (
+                n_heads % n_kv_heads != 0,
+                "the head count is no multiple of the KV head count",
+            ),
+            (head_dim % 2 != 0, "the size of a head is odd"),
+            (
+                rope_dim > head_dim || rope_dim % 2 != 0,
                 "llama.rope.dimension_count must be even and no more than the size of a head",
-            );
-        }
-        if let Some(size) = positive(gguf, keys::LLAMA_VOCAB_SIZE)?
-            && size != n_vocab
-        {
-            return contradiction(
+            ),
+            (
+                vocab_size.is_some_and(|size| size != n_vocab),
                 "llama.vocab_size is not the number of rows of token_embd.weight",
-            );
+            ),
+        ];
+        if let Some((_, what)) = contradictions.into_iter().find(|&(holds, _)| holds) {
+            return Err(ModelError::Contradiction { what });
         }
         if gguf.get_u64(keys::LLAMA_EXPERT_COUNT)?.unwrap_or(0) != 0 {
             return Err(unsupported(
@@ -92,21 +113,15 @@ impl Hyperparameters {
                 "0: experts are not supported",
             ));
         }
-        let rms_eps = gguf
-            .get_f32(keys::LLAMA_ATTENTION_LAYER_NORM_RMS_EPSILON)?
-            .ok_or(missing(keys::LLAMA_ATTENTION_LAYER_NORM_RMS_EPSILON))?;
+        let key = keys::LLAMA_ATTENTION_LAYER_NORM_RMS_EPSILON;
+        let rms_eps = gguf.get_f32(key)?.ok_or(missing(key))?;
         if !(rms_eps >= 0.0 && rms_eps.is_finite()) {
-            let key = keys::LLAMA_ATTENTION_LAYER_NORM_RMS_EPSILON;
             return Err(unsupported(key, "a number from 0 on"));
         }
-        let rope_freq_base = gguf
-            .get_f32(keys::LLAMA_ROPE_FREQ_BASE)?
-            .unwrap_or(10_000.0);
+        let key = keys::LLAMA_ROPE_FREQ_BASE;
+        let rope_freq_base = gguf.get_f32(key)?.unwrap_or(10_000.0);
         if !(rope_freq_base >= 1.0 && rope_freq_base.is_finite()) {
-            return Err(unsupported(
-                keys::LLAMA_ROPE_FREQ_BASE,
-                "a number from 1 on",
-            ));
+            return Err(unsupported(key, "a number from 1 on"));
         }
         Ok(Self {
             n_layers,

@@ -139,19 +139,20 @@ impl<'m> Model<'m> {
         let mut output_norm: &[u8] = &[];
         for gguf in shards {
             for info in gguf.tensors() {
-                let found = Found { gguf, info };
-                match info.name() {
-                    TOKEN_EMBD => found.matrix(&mut token_embd, hp.n_embd, hp.n_vocab)?,
-                    "output.weight" => found.matrix(&mut output, hp.n_embd, hp.n_vocab)?,
-                    OUTPUT_NORM => found.vector(&mut output_norm, hp.n_embd)?,
-                    name => {
-                        let place = layer_name(name).and_then(|(number, rest)| {
-                            layers.get_mut(number).map(|layer| (layer, rest))
-                        });
-                        let Some((layer, rest)) = place else {
-                            return Err(ModelError::UnexpectedTensor { name: name.into() });
-                        };
-                        found.place(layer, rest, &hp)?;
+                let slot = match info.name() {
+                    TOKEN_EMBD => Some(Slot::Matrix(&mut token_embd, hp.n_embd, hp.n_vocab)),
+                    "output.weight" => Some(Slot::Matrix(&mut output, hp.n_embd, hp.n_vocab)),
+                    OUTPUT_NORM => Some(Slot::Vector(&mut output_norm, hp.n_embd)),
+                    name => layer_name(name).and_then(|(number, name)| {
+                        let at = OF_LAYER.iter().position(|known| *known == name)?;
+                        layers.get_mut(number)?.slot(at, &hp)
+                    }),
+                };
+                match slot {
+                    Some(slot) => slot.fill(&Found { gguf, info })?,
+                    None => {
+                        let name = info.name().into();
+                        return Err(ModelError::UnexpectedTensor { name });
                     }
                 }
             }
@@ -165,12 +166,14 @@ impl<'m> Model<'m> {
         if output.is_missing() {
             output = token_embd;
         }
-        for (number, layer) in (0..).zip(layers.iter()) {
-            if let Some(name) = first_missing(layer) {
-                return Err(ModelError::MissingTensor {
-                    layer: Some(number),
-                    name,
-                });
+        for (number, layer) in (0..).zip(layers.iter_mut()) {
+            for (at, name) in OF_LAYER.into_iter().enumerate() {
+                if layer.slot(at, &hp).is_none_or(|slot| slot.is_empty()) {
+                    return Err(ModelError::MissingTensor {
+                        layer: Some(number),
+                        name,
+                    });
+                }
             }
         }
         Ok(Self {
@@ -209,28 +212,59 @@ const OUTPUT_NORM: &str = "output_norm.weight";
 
 /// `blk.N.rest` taken apart.
 fn layer_name(name: &str) -> Option<(usize, &str)> {
-    let (number, rest) = name.strip_prefix("blk.")?.split_once('.')?;
-    let canonical = number == "0" || !number.starts_with(['0', '+']);
-    let number = canonical.then(|| number.parse().ok()).flatten()?;
-    Some((number, rest))
+    let name = name.strip_prefix("blk.")?;
+    let (digits, rest) = name.split_at_checked(name.bytes().position(|byte| byte == b'.')?)?;
+    let canonical = digits == "0" || !digits.starts_with('0');
+    if digits.is_empty() || !canonical {
+        return None;
+    }
+    let mut number = 0_usize;
+    for digit in digits.bytes() {
+        let digit = usize::from(digit.checked_sub(b'0').filter(|&digit| digit < 10)?);
+        number = number.checked_mul(10)?.checked_add(digit)?;
+    }
+    Some((number, rest.get(1..)?))
 }
 
-/// The first tensor that a layer lacks.
-fn first_missing(layer: &Layer<'_>) -> Option<&'static str> {
-    let all = [
-        ("attn_norm.weight", layer.attn_norm.is_empty()),
-        ("attn_q.weight", layer.attn_q.is_missing()),
-        ("attn_k.weight", layer.attn_k.is_missing()),
-        ("attn_v.weight", layer.attn_v.is_missing()),
-        ("attn_output.weight", layer.attn_output.is_missing()),
-        ("ffn_norm.weight", layer.ffn_norm.is_empty()),
-        ("ffn_gate.weight", layer.ffn_gate.is_missing()),
-        ("ffn_up.weight", layer.ffn_up.is_missing()),
-        ("ffn_down.weight", layer.ffn_down.is_missing()),
-    ];
-    all.into_iter()
-        .find(|&(_, missing)| missing)
-        .map(|(name, _)| name)
+/// The names of a layer's tensors.
+const OF_LAYER: [&str; 9] = [
+    "attn_norm.weight",
+    "attn_q.weight",
+    "attn_k.weight",
+    "attn_v.weight",
+    "attn_output.weight",
+    "ffn_norm.weight",
+    "ffn_gate.weight",
+    "ffn_up.weight",
+    "ffn_down.weight",
+];
+
+/// A place for a tensor.
+enum Slot<'s, 'a> {
+    /// With columns and rows.
+    Matrix(&'s mut Matrix<'a>, usize, usize),
+    /// With its length.
+    Vector(&'s mut &'a [u8], usize),
+}
+
+impl<'a> Layer<'a> {
+    /// The place for the tensor of [`OF_LAYER`] at this index.
+    fn slot(&mut self, at: usize, hp: &Hyperparameters) -> Option<Slot<'_, 'a>> {
+        let (n_embd, n_ff, q_dim, kv_dim) = (hp.n_embd, hp.n_ff, hp.q_dim(), hp.kv_dim());
+        let (matrix, cols, rows) = match at {
+            0 => return Some(Slot::Vector(&mut self.attn_norm, n_embd)),
+            1 => (&mut self.attn_q, n_embd, q_dim),
+            2 => (&mut self.attn_k, n_embd, kv_dim),
+            3 => (&mut self.attn_v, n_embd, kv_dim),
+            4 => (&mut self.attn_output, q_dim, n_embd),
+            5 => return Some(Slot::Vector(&mut self.ffn_norm, n_embd)),
+            6 => (&mut self.ffn_gate, n_embd, n_ff),
+            7 => (&mut self.ffn_up, n_embd, n_ff),
+            8 => (&mut self.ffn_down, n_ff, n_embd),
+            _ => return None,
+        };
+        Some(Slot::Matrix(matrix, cols, rows))
+    }
 }
 
 /// A tensor and the file it was found in.
@@ -239,65 +273,48 @@ struct Found<'g, 'a> {
     info: TensorInfo<'a>,
 }
 
-impl<'a> Found<'_, 'a> {
-    fn place(
-        &self,
-        layer: &mut Layer<'a>,
-        name: &str,
-        hp: &Hyperparameters,
-    ) -> Result<(), ModelError> {
-        let (n_embd, n_ff, q_dim, kv_dim) = (hp.n_embd, hp.n_ff, hp.q_dim(), hp.kv_dim());
-        match name {
-            "attn_norm.weight" => self.vector(&mut layer.attn_norm, n_embd),
-            "attn_q.weight" => self.matrix(&mut layer.attn_q, n_embd, q_dim),
-            "attn_k.weight" => self.matrix(&mut layer.attn_k, n_embd, kv_dim),
-            "attn_v.weight" => self.matrix(&mut layer.attn_v, n_embd, kv_dim),
-            "attn_output.weight" => self.matrix(&mut layer.attn_output, q_dim, n_embd),
-            "ffn_norm.weight" => self.vector(&mut layer.ffn_norm, n_embd),
-            "ffn_gate.weight" => self.matrix(&mut layer.ffn_gate, n_embd, n_ff),
-            "ffn_up.weight" => self.matrix(&mut layer.ffn_up, n_embd, n_ff),
-            "ffn_down.weight" => self.matrix(&mut layer.ffn_down, n_ff, n_embd),
-            _ => Err(ModelError::UnexpectedTensor {
-                name: self.info.name().into(),
-            }),
+impl<'a> Slot<'_, 'a> {
+    fn is_empty(&self) -> bool {
+        match self {
+            Self::Matrix(matrix, ..) => matrix.is_missing(),
+            Self::Vector(bytes, _) => bytes.is_empty(),
         }
     }
 
-    fn matrix(&self, slot: &mut Matrix<'a>, cols: usize, rows: usize) -> Result<(), ModelError> {
-        let name = self.info.name().into();
-        let found = self.info.ty();
-        if activation_kind(found).is_none() {
+    #[inline(never)] // A frame of its own: boards have little stack.
+    fn fill(self, tensor: &Found<'_, 'a>) -> Result<(), ModelError> {
+        let name = tensor.info.name().into();
+        let found = tensor.info.ty();
+        let can_be_run = match self {
+            Self::Matrix(..) => activation_kind(found).is_some(),
+            Self::Vector(..) => found == GgmlType::F32,
+        };
+        if !can_be_run {
             return Err(ModelError::TensorType { name, found });
         }
-        if !built_in::has_type(found) {
+        if matches!(self, Self::Matrix(..)) && !built_in::has_type(found) {
             return Err(ModelError::NotBuiltIn { name, found });
         }
-        if !slot.is_missing() {
+        if !self.is_empty() {
             return Err(ModelError::DuplicateTensor { name });
         }
-        let bytes = self.bytes(cols, rows)?;
-        *slot = Matrix {
-            ty: found,
-            cols,
-            row_bytes: bytes.len() / rows,
-            bytes,
-        };
+        match self {
+            Self::Matrix(matrix, cols, rows) => {
+                let bytes = tensor.bytes(cols, rows)?;
+                *matrix = Matrix {
+                    ty: found,
+                    cols,
+                    row_bytes: bytes.len() / rows,
+                    bytes,
+                };
+            }
+            Self::Vector(vector, len) => *vector = tensor.bytes(len, 1)?,
+        }
         Ok(())
     }
+}
 
-    fn vector(&self, slot: &mut &'a [u8], len: usize) -> Result<(), ModelError> {
-        let name = self.info.name().into();
-        let found = self.info.ty();
-        if found != GgmlType::F32 {
-            return Err(ModelError::TensorType { name, found });
-        }
-        if !slot.is_empty() {
-            return Err(ModelError::DuplicateTensor { name });
-        }
-        *slot = self.bytes(len, 1)?;
-        Ok(())
-    }
-
+impl<'a> Found<'_, 'a> {
     fn bytes(&self, cols: usize, rows: usize) -> Result<&'a [u8], ModelError> {
         let size = |n: usize| u64::try_from(n).unwrap_or(u64::MAX);
         let expected = [size(cols), size(rows)];

@@ -204,7 +204,7 @@ impl Vocabulary<'_> {
             needed: count.saturating_mul(WORDS),
             found,
         })?;
-        merger.merge(|pair| self.score(self.find_bytes(pair)?));
+        merger.merge(&|pair| self.score(self.find_bytes(pair)?));
         // Whatever was merged is a token, so only single characters may be none: there is nothing
         // to take apart again.
         for symbol in merger.symbols() {

@@ -55,33 +55,37 @@ impl fmt::Display for IndexFault {
     }
 }
 
-/// An array of u16 or u32 in the file, at any address.
+/// An array of unsigned integers.
 #[derive(Clone, Copy)]
-pub(super) struct Uints<'a> {
-    bytes: &'a [u8],
-    wide: bool,
+pub(super) enum Uints<'a> {
+    /// u16 in the file, at any address.
+    Halves(&'a [u8]),
+    /// u32 in the file, at any address.
+    Words(&'a [u8]),
+    Built(&'a [u32]),
 }
 
 impl<'a> Uints<'a> {
     fn new(array: Array<'a>, len: usize) -> Result<Self, IndexFault> {
-        let wide = match array.element_type() {
-            ValueType::U16 => false,
-            ValueType::U32 => true,
+        let uints = match array.element_type() {
+            ValueType::U16 => Self::Halves(array.bytes()),
+            ValueType::U32 => Self::Words(array.bytes()),
             _ => return Err(IndexFault::Type),
         };
         if array.len() != len {
             return Err(IndexFault::Len);
         }
-        let bytes = array.bytes();
-        Ok(Self { bytes, wide })
+        Ok(uints)
     }
 
     fn get(self, at: usize) -> Option<u32> {
-        if self.wide {
-            word(self.bytes, at)
-        } else {
-            let pair = self.bytes.get(at.checked_mul(2)?..)?.first_chunk()?;
-            Some(u16::from_le_bytes(*pair).into())
+        match self {
+            Self::Halves(bytes) => {
+                let pair = bytes.get(at.checked_mul(2)?..)?.first_chunk()?;
+                Some(u16::from_le_bytes(*pair).into())
+            }
+            Self::Words(bytes) => word(bytes, at),
+            Self::Built(words) => words.get(at).copied(),
         }
     }
 }
@@ -94,23 +98,17 @@ pub(super) fn word(bytes: &[u8], at: usize) -> Option<u32> {
 
 /// The two arrays, wherever they are.
 #[derive(Clone, Copy)]
-enum Arrays<'a> {
-    Stored {
-        offsets: Uints<'a>,
-        sorted: Uints<'a>,
-    },
-    Built {
-        offsets: &'a [u32],
-        sorted: &'a [u32],
-    },
-    Walk,
+struct Arrays<'a> {
+    offsets: Uints<'a>,
+    sorted: Uints<'a>,
 }
 
 /// The tokens' texts and how to find one.
 #[derive(Clone, Copy)]
 pub(super) struct Index<'a> {
     tokens: Array<'a>,
-    arrays: Arrays<'a>,
+    /// `None` where all texts are walked over.
+    arrays: Option<Arrays<'a>>,
 }
 
 impl<'a> Index<'a> {
@@ -123,7 +121,7 @@ impl<'a> Index<'a> {
     pub(super) const fn walk(tokens: Array<'a>) -> Self {
         Self {
             tokens,
-            arrays: Arrays::Walk,
+            arrays: None,
         }
     }
 
@@ -135,14 +133,13 @@ impl<'a> Index<'a> {
     ) -> Result<Self, IndexFault> {
         let offsets = Uints::new(offsets, tokens.len().saturating_add(1))?;
         let sorted = Uints::new(sorted, tokens.len())?;
-        for (at, offset) in (0u32..).zip(text_offsets(tokens)) {
-            if offsets.get(at as usize) != offset {
-                return Err(IndexFault::Offset { at });
-            }
+        let fits = &mut |at, offset| offsets.get(at) == offset;
+        if let Some(at) = first_misfit(tokens, fits) {
+            return Err(IndexFault::Offset { at: at as u32 });
         }
         let index = Self {
             tokens,
-            arrays: Arrays::Stored { offsets, sorted },
+            arrays: Some(Arrays { offsets, sorted }),
         };
         // Entries that are ids and grow strictly are all different, so all ids are there.
         let mut before = None;
@@ -163,28 +160,39 @@ impl<'a> Index<'a> {
     pub(super) fn build(tokens: Array<'a>, buffer: &'a mut [u32]) -> Option<Self> {
         let (offsets, rest) = buffer.split_at_mut_checked(tokens.len().checked_add(1)?)?;
         let sorted = rest.get_mut(..tokens.len())?;
-        for (entry, offset) in offsets.iter_mut().zip(text_offsets(tokens)) {
-            *entry = offset?;
+        let fits = &mut |at, offset| match (offsets.get_mut(at), offset) {
+            (Some(entry), Some(offset)) => {
+                *entry = offset;
+                true
+            }
+            _ => false,
+        };
+        if first_misfit(tokens, fits).is_some() {
+            return None;
         }
         for (entry, id) in sorted.iter_mut().zip(0u32..) {
             *entry = id;
         }
-        let offsets = &*offsets;
-        let by_offset = |id: u32| text_at(tokens, |at| offsets.get(at).copied(), id);
+        let offsets = Uints::Built(offsets);
+        let by_offset = |id: u32| text_at(tokens, offsets, id);
         sort_unstable_by(sorted, |a, b| {
             by_offset(*a).cmp(&by_offset(*b)).then(a.cmp(b))
         });
+        let sorted = Uints::Built(sorted);
         Some(Self {
             tokens,
-            arrays: Arrays::Built { offsets, sorted },
+            arrays: Some(Arrays { offsets, sorted }),
         })
     }
 
     pub(super) const fn kind(&self) -> IndexKind {
         match self.arrays {
-            Arrays::Stored { .. } => IndexKind::Stored,
-            Arrays::Built { .. } => IndexKind::Built,
-            Arrays::Walk => IndexKind::Walk,
+            Some(Arrays {
+                offsets: Uints::Built(_),
+                ..
+            }) => IndexKind::Built,
+            Some(_) => IndexKind::Stored,
+            None => IndexKind::Walk,
         }
     }
 
@@ -195,11 +203,8 @@ impl<'a> Index<'a> {
     /// The text of a token as it is stored.
     pub(super) fn text(&self, id: u32) -> Option<&'a [u8]> {
         match self.arrays {
-            Arrays::Stored { offsets, .. } => text_at(self.tokens, |at| offsets.get(at), id),
-            Arrays::Built { offsets, .. } => {
-                text_at(self.tokens, |at| offsets.get(at).copied(), id)
-            }
-            Arrays::Walk => self.tokens.strings().nth(usize::try_from(id).ok()?),
+            Some(arrays) => text_at(self.tokens, arrays.offsets, id),
+            None => self.tokens.strings().nth(usize::try_from(id).ok()?),
         }
     }
 
@@ -212,75 +217,59 @@ impl<'a> Index<'a> {
             *slot = byte;
             len += 1;
         }
-        if len < short.len() {
-            self.search(|token| token.cmp(&short[..len]))
-        } else {
-            self.search(|token| token.iter().copied().cmp(text.clone()))
+        match short.get(..len) {
+            Some(short) if len < 48 => self.search(&|token| token.cmp(short)),
+            _ => self.search(&|token| token.iter().copied().cmp(text.clone())),
         }
     }
 
     /// The first token, by text and id, that `compare` finds equal.
-    fn search(&self, compare: impl Fn(&[u8]) -> Ordering) -> Option<u32> {
+    fn search(&self, compare: &dyn Fn(&[u8]) -> Ordering) -> Option<u32> {
         let tokens = self.tokens;
-        match self.arrays {
-            Arrays::Stored { offsets, sorted } => halve(tokens.len(), compare, |at| {
-                let id = sorted.get(at)?;
-                Some((id, text_at(tokens, |at| offsets.get(at), id)?))
-            }),
-            Arrays::Built { offsets, sorted } => halve(tokens.len(), compare, |at| {
-                let id = *sorted.get(at)?;
-                Some((id, text_at(tokens, |at| offsets.get(at).copied(), id)?))
-            }),
-            Arrays::Walk => (0u32..)
-                .zip(tokens.strings())
-                .find(|(_, token)| compare(token) == Ordering::Equal)
-                .map(|(id, _)| id),
+        let Some(Arrays { offsets, sorted }) = self.arrays else {
+            let mut all = (0u32..).zip(tokens.strings());
+            let found = all.find(|(_, token)| compare(token).is_eq());
+            return found.map(|(id, _)| id);
+        };
+        let entry = |at| {
+            let id = sorted.get(at)?;
+            Some((id, compare(text_at(tokens, offsets, id)?)))
+        };
+        let (mut low, mut high) = (0, tokens.len());
+        while low < high {
+            let middle = low + (high - low) / 2;
+            match entry(middle)?.1 {
+                Ordering::Less => low = middle + 1,
+                _ => high = middle,
+            }
         }
+        let (id, order) = entry(low)?;
+        order.is_eq().then_some(id)
     }
 }
 
-/// The first entry of `len` sorted ones that `compare` finds equal.
-fn halve<'a>(
-    len: usize,
-    compare: impl Fn(&[u8]) -> Ordering,
-    entry: impl Fn(usize) -> Option<(u32, &'a [u8])>,
-) -> Option<u32> {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = low + (high - low) / 2;
-        match compare(entry(middle)?.1) {
-            Ordering::Less => low = middle + 1,
-            _ => high = middle,
+/// Goes through the places where each text begins in the bytes of `tokens`, and where a next one
+/// would, `None` for what a u32 cannot hold; the answer is the first that does not fit.
+fn first_misfit(
+    tokens: Array<'_>,
+    fits: &mut dyn FnMut(usize, Option<u32>) -> bool,
+) -> Option<usize> {
+    let mut start = tokens.length_width();
+    for (at, text) in tokens.strings().enumerate() {
+        if !fits(at, u32::try_from(start).ok()) {
+            return Some(at);
         }
+        start += text.len() + tokens.length_width();
     }
-    let (id, text) = entry(low)?;
-    (compare(text) == Ordering::Equal).then_some(id)
-}
-
-/// Where each text begins in the bytes of `tokens`, and where a next one would; `None` for what a
-/// u32 cannot hold.
-fn text_offsets(tokens: Array<'_>) -> impl Iterator<Item = Option<u32>> {
-    let length = tokens.length_width();
-    let mut at = Some(length);
-    let next = move |text: &[u8]| at.replace(at? + text.len() + length);
-    tokens
-        .strings()
-        .map(next)
-        .chain(core::iter::once_with(move || {
-            Some(tokens.bytes().len() + length)
-        }))
-        .map(|at| u32::try_from(at?).ok())
+    let end = tokens.len();
+    (!fits(end, u32::try_from(start).ok())).then_some(end)
 }
 
 /// The text of `id` by the offsets of texts.
-fn text_at<'a>(
-    tokens: Array<'a>,
-    offset: impl Fn(usize) -> Option<u32>,
-    id: u32,
-) -> Option<&'a [u8]> {
+fn text_at<'a>(tokens: Array<'a>, offsets: Uints<'_>, id: u32) -> Option<&'a [u8]> {
     let at = usize::try_from(id).ok()?;
-    let start = usize::try_from(offset(at)?).ok()?;
-    let next = usize::try_from(offset(at.checked_add(1)?)?).ok()?;
+    let start = usize::try_from(offsets.get(at)?).ok()?;
+    let next = usize::try_from(offsets.get(at.checked_add(1)?)?).ok()?;
     tokens
         .bytes()
         .get(start..next.checked_sub(tokens.length_width())?)

@@ -51,13 +51,13 @@ impl<'t, 's> Merger<'t, 's> {
     }
 
     /// Merges all that can be merged. `score` is that of a token, if the text is one.
-    pub(super) fn merge(&mut self, score: impl Fn(Escaped<'t>) -> Option<f32>) {
+    pub(super) fn merge(&mut self, score: &dyn Fn(Escaped<'t>) -> Option<f32>) {
         let count = self.start.len();
         if count < 2 {
             return;
         }
         for i in 0..count {
-            self.rank[i] = self.pair(i).and_then(&score).map_or(0, rank);
+            self.rank[i] = self.rank_of(i, score);
         }
         for node in (1..count).rev() {
             self.tree[node] = self.better(node);
@@ -75,10 +75,10 @@ impl<'t, 's> Merger<'t, 's> {
                 *previous = left as u32;
             }
             self.set_rank(right, 0);
-            self.set_rank(left, self.pair(left).and_then(&score).map_or(0, rank));
+            self.set_rank(left, self.rank_of(left, score));
             let before = self.previous[left] as usize;
             if before < count {
-                self.set_rank(before, self.pair(before).and_then(&score).map_or(0, rank));
+                self.set_rank(before, self.rank_of(before, score));
             }
         }
     }
@@ -103,6 +103,11 @@ impl<'t, 's> Merger<'t, 's> {
     fn pair(&self, i: usize) -> Option<Escaped<'t>> {
         let next = self.next[i] as usize;
         (next < self.next.len()).then(|| self.text.escaped(self.start[i], self.end(next)))
+    }
+
+    /// The rank of symbol `i` with the one after it.
+    fn rank_of(&self, i: usize, score: &dyn Fn(Escaped<'t>) -> Option<f32>) -> u32 {
+        self.pair(i).and_then(score).map_or(0, rank)
     }
 
     fn set_rank(&mut self, symbol: usize, rank: u32) {
@@ -177,7 +182,7 @@ mod tests {
         let text = Text::new(&bytes, false);
         let mut scratch = vec![0; WORDS * len];
         let mut merger = Merger::new(text, len, &mut scratch).unwrap();
-        merger.merge(|pair| Some(score(pair.count())));
+        merger.merge(&|pair| Some(score(pair.count())));
         assert_eq!(merger.symbols().count(), 1);
         merger.steps
     }

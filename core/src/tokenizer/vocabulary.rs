@@ -10,6 +10,20 @@ use super::index::{Index, IndexFault, IndexKind, word};
 /// The only value of `tokenizer.ggml.model` that is understood: SentencePiece with scores.
 const MODEL: &[u8] = b"llama";
 
+/// The keys of the unknown token, BOS and EOS.
+const SPECIALS: [&str; 3] = [
+    keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID,
+    keys::TOKENIZER_GGML_BOS_TOKEN_ID,
+    keys::TOKENIZER_GGML_EOS_TOKEN_ID,
+];
+
+/// The keys of what is added to a text: BOS, EOS, a space before it.
+const FLAGS: [&str; 3] = [
+    keys::TOKENIZER_GGML_ADD_BOS_TOKEN,
+    keys::TOKENIZER_GGML_ADD_EOS_TOKEN,
+    keys::TOKENIZER_GGML_ADD_SPACE_PREFIX,
+];
+
 /// What a token is for, numbered as in `tokenizer.ggml.token_type`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[cfg_attr(feature = "defmt", derive(defmt::Format))]
@@ -114,16 +128,21 @@ impl<'a> Vocabulary<'a> {
                 array => Ok(array.map(|array| array.bytes())),
             }
         };
-        let id = |key, default| -> Result<Option<u32>, VocabularyError> {
+        // What is not said is as in the first Llama, which is also llama.cpp's rule.
+        let mut specials = [Some(0), Some(1), Some(2)];
+        for (special, key) in specials.iter_mut().zip(SPECIALS) {
             match gguf.get_u32(key)? {
-                Some(id) if id >= len => Err(VocabularyError::TokenId { key, id, len }),
-                Some(id) => Ok(Some(id)),
-                None => Ok((default < len).then_some(default)),
+                Some(id) if id >= len => return Err(VocabularyError::TokenId { key, id, len }),
+                Some(id) => *special = Some(id),
+                None => *special = special.filter(|id| *id < len),
             }
-        };
-        let flag = |key, default| -> Result<bool, VocabularyError> {
-            Ok(gguf.get_bool(key)?.unwrap_or(default))
-        };
+        }
+        let [unknown, bos, eos] = specials;
+        let mut flags = [true, false, true];
+        for (flag, key) in flags.iter_mut().zip(FLAGS) {
+            *flag = gguf.get_bool(key)?.unwrap_or(*flag);
+        }
+        let [add_bos, add_eos, add_space_prefix] = flags;
         let (index, index_fault) = load_index(gguf, tokens, index)?;
         let mut this = Self {
             index,
@@ -131,13 +150,12 @@ impl<'a> Vocabulary<'a> {
             scores: per_token(keys::TOKENIZER_GGML_SCORES, ValueType::F32)?,
             types: per_token(keys::TOKENIZER_GGML_TOKEN_TYPE, ValueType::I32)?,
             len,
-            // What is not said is as in the first Llama, which is also llama.cpp's rule.
-            unknown: id(keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID, 0)?,
-            bos: id(keys::TOKENIZER_GGML_BOS_TOKEN_ID, 1)?,
-            eos: id(keys::TOKENIZER_GGML_EOS_TOKEN_ID, 2)?,
-            add_bos: flag(keys::TOKENIZER_GGML_ADD_BOS_TOKEN, true)?,
-            add_eos: flag(keys::TOKENIZER_GGML_ADD_EOS_TOKEN, false)?,
-            add_space_prefix: flag(keys::TOKENIZER_GGML_ADD_SPACE_PREFIX, true)?,
+            unknown,
+            bos,
+            eos,
+            add_bos,
+            add_eos,
+            add_space_prefix,
             last_special: None,
             has_user_defined: false,
         };
