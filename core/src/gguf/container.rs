@@ -191,8 +191,7 @@ impl<'a> Gguf<'a> {
     pub fn get_f32<'k>(&self, key: &'k str) -> Result<Option<f32>, KeyError<'k>> {
         self.typed(key, "a float", |value| match value {
             Value::F32(v) => Some(v),
-            #[allow(clippy::as_conversions, clippy::cast_possible_truncation)]
-            Value::F64(v) => Some(v as f32), // Rounding is the point.
+            Value::F64(v) => Some(rounded_to_f32(v)),
             _ => None,
         })
     }
@@ -282,5 +281,53 @@ impl core::fmt::Debug for Gguf<'_> {
             .field("data_offset", &self.data_at)
             .field("len", &self.bytes.len())
             .finish_non_exhaustive()
+    }
+}
+
+/// The nearest f32, halves to even, as a cast gives it: for one, boards would link arithmetic with
+/// f64.
+#[allow(clippy::as_conversions, clippy::cast_possible_truncation)] // Cut to the bits that are left.
+fn rounded_to_f32(x: f64) -> f32 {
+    let bits = x.to_bits();
+    let sign = (bits >> 32) as u32 & 1 << 31;
+    let exponent = (bits >> 52) as u32 & 0x7ff;
+    let fraction = bits & 0xf_ffff_ffff_ffff;
+    if exponent == 0x7ff && fraction != 0 {
+        return f32::NAN;
+    }
+    // Exponents of f32 are 896 less. Below, the number is subnormal.
+    let (rest, shift, base) = match exponent.checked_sub(897) {
+        Some(above) if above < 254 => (fraction, 29, above.wrapping_add(1) << 23),
+        Some(_) => (0, 29, 255 << 23),
+        None => {
+            let shift = 926_u32.wrapping_sub(exponent);
+            (fraction | 1 << 52, shift.min(63), 0)
+        }
+    };
+    let kept = (rest >> shift) as u32;
+    let half = 1_u64 << shift.wrapping_sub(1);
+    let cut = rest & half.wrapping_mul(2).wrapping_sub(1);
+    let up = cut > half || (cut == half && kept & 1 == 1);
+    f32::from_bits(sign | base.wrapping_add(kept).wrapping_add(up.into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::rounded_to_f32;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn an_f64_is_rounded_as_by_a_cast(bits: u64, exponent in 860_u64..1160, low in 0_u64..4) {
+            // All numbers, those around the range of f32, and those in the middle of two.
+            let near = bits & !(0x7ff << 52) | exponent << 52;
+            let middle = near & !0x3fff_ffff | 0x1fff_fffe + low;
+            for bits in [bits, near, middle] {
+                let x = f64::from_bits(bits);
+                let (found, expected) = (rounded_to_f32(x), x as f32);
+                let same = found.to_bits() == expected.to_bits();
+                prop_assert!(same || (found.is_nan() && expected.is_nan()), "{x:e}: {found:e}");
+            }
+        }
     }
 }

@@ -230,7 +230,7 @@ fn metadata(
             let len = to_u64(key.len());
             tell(report, ErrorKind::KeyTooLong { len }, offset)?;
         }
-        if core::str::from_utf8(key).is_err() || key.contains(&0) {
+        if !is_name(key) {
             tell(report, ErrorKind::KeyCharset, offset)?;
         }
         let type_at = reader.offset();
@@ -314,7 +314,7 @@ fn infos(
             let len = to_u64(name.len());
             tell(report, ErrorKind::NameTooLong { len }, offset)?;
         }
-        if core::str::from_utf8(name).is_err() || name.contains(&0) {
+        if !is_name(name) {
             tell(report, ErrorKind::NameCharset, offset)?;
         }
         match too_many_dims {
@@ -336,6 +336,12 @@ fn infos(
     names.duplicates(scratch, report, |first| ErrorKind::DuplicateTensor {
         first,
     })
+}
+
+/// Whether these bytes are UTF-8 without a NUL.
+fn is_name(bytes: &[u8]) -> bool {
+    // Not `contains`: its search by words takes flash, and names are short.
+    bytes.iter().all(|&byte| byte != 0) && core::str::from_utf8(bytes).is_ok()
 }
 
 /// What is wrong with a tensor by itself: its type, its dimensions, its row length.

@@ -185,7 +185,7 @@ impl<'m> Model<'m> {
         })
     }
 
-    /// All matrices, each with its name for a person; the classifier only if it is its own.
+    /// All matrices; the classifier only if it is its own.
     pub fn matrices(&self) -> impl Iterator<Item = Matrix<'m>> + '_ {
         let own_output = !core::ptr::eq(self.output.bytes, self.token_embd.bytes);
         // References: an iterator over matrices would be large.

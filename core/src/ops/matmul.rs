@@ -1,6 +1,6 @@
 //! A weight matrix times one or more vectors, in the form that its type takes.
 
-use super::Spread;
+use super::{How, Spread};
 use crate::built_in;
 use crate::kernels::Backend;
 use crate::model::Matrix;
@@ -71,56 +71,14 @@ impl Inputs<'_> {
             ty, cols, bytes, ..
         } = *matrix;
         let tokens = self.tokens.saturating_sub(skipped);
-        if let Spread::AtOnce = spread {
-            let x = self.rows(ty, cols, skipped, tokens);
-            return backend.matmul(ty, bytes, cols, x, tokens, out);
-        }
-        self.multiply_spread(skipped, backend, spread, matrix, out);
-    }
-
-    #[inline(never)] // A frame of its own: boards have little stack.
-    fn multiply_spread(
-        &self,
-        skipped: usize,
-        backend: Backend,
-        spread: &mut Spread<'_>,
-        matrix: &Matrix<'_>,
-        out: &mut [f32],
-    ) {
-        let Matrix {
-            ty,
-            cols,
-            row_bytes,
-            bytes,
-        } = *matrix;
-        let tokens = self.tokens.saturating_sub(skipped);
-        let rows = out.len() / tokens.max(1);
-        let one = |tokens: usize, first: usize, bytes: &[u8], out: &mut [f32]| {
-            let x = self.rows(ty, cols, skipped + first, tokens);
-            backend.matmul(ty, bytes, cols, x, tokens, out);
-        };
         match spread {
-            Spread::Pieces(pause) => {
-                let piece = Spread::rows(cols);
-                for (token, out) in out.chunks_exact_mut(rows.max(1)).enumerate() {
-                    for (part, out) in out.chunks_mut(piece).enumerate() {
-                        one(1, token, part_of(bytes, part * piece, row_bytes, out), out);
-                        pause();
-                    }
-                }
+            Spread::AtOnce => {
+                let x = self.rows(ty, cols, skipped, tokens);
+                backend.matmul(ty, bytes, cols, x, tokens, out);
             }
-            Spread::Threads(parallel) if rows * cols * tokens >= WORTH_SPREADING => {
-                if tokens == 1 {
-                    parallel.for_parts(out, 8, &|start, out| {
-                        one(1, 0, part_of(bytes, start, row_bytes, out), out);
-                    });
-                } else {
-                    parallel.for_parts(out, rows, &|start, out| {
-                        one(out.len() / rows, start / rows, bytes, out);
-                    });
-                }
+            Spread::Otherwise(how, multiply) => {
+                multiply(self, skipped, backend, how, matrix, out);
             }
-            Spread::AtOnce | Spread::Threads(_) => one(tokens, 0, bytes, out),
         }
     }
 
@@ -144,6 +102,52 @@ impl Inputs<'_> {
             }
             _ => Activations::F32(self.x.get(range(cols)).unwrap_or_default()),
         }
+    }
+}
+
+/// As [`Inputs::multiply_from`], over threads or in pieces.
+pub(super) fn multiply_spread(
+    inputs: &Inputs<'_>,
+    skipped: usize,
+    backend: Backend,
+    how: &mut How<'_>,
+    matrix: &Matrix<'_>,
+    out: &mut [f32],
+) {
+    let Matrix {
+        ty,
+        cols,
+        row_bytes,
+        bytes,
+    } = *matrix;
+    let tokens = inputs.tokens.saturating_sub(skipped);
+    let rows = out.len() / tokens.max(1);
+    let one = |tokens: usize, first: usize, bytes: &[u8], out: &mut [f32]| {
+        let x = inputs.rows(ty, cols, skipped + first, tokens);
+        backend.matmul(ty, bytes, cols, x, tokens, out);
+    };
+    match how {
+        How::Pieces(pause) => {
+            let piece = Spread::rows(cols);
+            for (token, out) in out.chunks_exact_mut(rows.max(1)).enumerate() {
+                for (part, out) in out.chunks_mut(piece).enumerate() {
+                    one(1, token, part_of(bytes, part * piece, row_bytes, out), out);
+                    pause();
+                }
+            }
+        }
+        How::Threads(parallel) if rows * cols * tokens >= WORTH_SPREADING => {
+            if tokens == 1 {
+                parallel.for_parts(out, 8, &|start, out| {
+                    one(1, 0, part_of(bytes, start, row_bytes, out), out);
+                });
+            } else {
+                parallel.for_parts(out, rows, &|start, out| {
+                    one(out.len() / rows, start / rows, bytes, out);
+                });
+            }
+        }
+        How::Threads(_) => one(tokens, 0, bytes, out),
     }
 }
 

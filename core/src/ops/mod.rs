@@ -8,5 +8,5 @@ mod wide_float;
 pub(crate) use matmul::Inputs;
 pub use matmul::Parallel;
 pub use rope::{phase_steps, rotation};
-pub(crate) use spread::Spread;
+pub(crate) use spread::{How, Spread};
 pub use spread::{PIECE, Pause};

@@ -1,6 +1,9 @@
 //! How a product is computed: at once, over threads, or in pieces.
 
-use super::Parallel;
+use super::matmul::multiply_spread;
+use super::{Inputs, Parallel};
+use crate::kernels::Backend;
+use crate::model::Matrix;
 
 /// Is called between pieces of a step: for a caller that has to look after other things more often
 /// than once a token, or once a layer as by [`Session::advance`](crate::session::Session::advance).
@@ -20,16 +23,35 @@ const UNIT: usize = 8;
 pub(crate) enum Spread<'s> {
     /// Without a break.
     AtOnce,
-    /// Where it is worth it, over threads.
+    /// By this function, a pointer so that only who asks for it has its code.
+    Otherwise(How<'s>, Multiply),
+}
+
+/// What a product is spread over.
+pub(crate) enum How<'s> {
+    /// Where it is worth it, threads.
     Threads(&'s dyn Parallel),
-    /// With a call between pieces.
+    /// Pieces with a call between them.
     Pieces(&'s mut Pause<'s>),
 }
 
-impl Spread<'_> {
+/// `multiply_from` of [`Inputs`].
+pub(crate) type Multiply = fn(&Inputs<'_>, usize, Backend, &mut How<'_>, &Matrix<'_>, &mut [f32]);
+
+impl<'s> Spread<'s> {
+    /// Over threads where it is worth it.
+    pub(crate) fn over_threads(parallel: &'s dyn Parallel) -> Self {
+        Self::Otherwise(How::Threads(parallel), multiply_spread)
+    }
+
+    /// In pieces.
+    pub(crate) fn in_pieces(pause: &'s mut Pause<'s>) -> Self {
+        Self::Otherwise(How::Pieces(pause), multiply_spread)
+    }
+
     /// The end of a piece.
     pub(crate) fn pause(&mut self) {
-        if let Self::Pieces(pause) = self {
+        if let Self::Otherwise(How::Pieces(pause), _) = self {
             pause();
         }
     }

@@ -116,11 +116,12 @@ impl Plan {
     #[must_use]
     #[inline(never)] // A frame of its own: boards have little stack.
     pub fn new(model: &Model<'_>, options: &SessionOptions) -> Self {
-        let takes = |kind| {
-            let mut types = model.matrices().map(|matrix| matrix.ty);
-            types.any(|ty| activation_kind(ty) == Some(kind))
-        };
-        let (q8, q8k) = (takes(ActivationKind::Q8), takes(ActivationKind::Q8K));
+        let (mut q8, mut q8k) = (false, false);
+        model.matrices().for_each(|matrix| {
+            let kind = activation_kind(matrix.ty);
+            q8 |= kind == Some(ActivationKind::Q8);
+            q8k |= kind == Some(ActivationKind::Q8K);
+        });
         Self::with_forms(&model.hyperparameters, options, q8, q8k)
     }
 

@@ -176,7 +176,14 @@ impl<'b> Session<'b> {
         let hp = &model.hyperparameters;
         let layout = KvLayout::new(hp, options.kv, options.window);
         let cache = KvCache::new(layout, buffers.kv)?;
-        let check = |buffer, needed, given| {
+        let lengths = [
+            ("floats", plan.floats, buffers.floats.len()),
+            ("q8", plan.q8, buffers.q8.len()),
+            ("q8k", plan.q8k, buffers.q8k.len()),
+            ("ints", plan.ints, buffers.ints.len()),
+            ("steps", plan.steps, buffers.steps.len()),
+        ];
+        for (buffer, needed, given) in lengths {
             if given < needed {
                 return Err(SessionError::BufferTooSmall {
                     buffer,
@@ -184,13 +191,7 @@ impl<'b> Session<'b> {
                     given,
                 });
             }
-            Ok(())
-        };
-        check("floats", plan.floats, buffers.floats.len())?;
-        check("q8", plan.q8, buffers.q8.len())?;
-        check("q8k", plan.q8k, buffers.q8k.len())?;
-        check("ints", plan.ints, buffers.ints.len())?;
-        check("steps", plan.steps, buffers.steps.len())?;
+        }
         let steps = buffers.steps.get_mut(..plan.steps).unwrap_or_default();
         phase_steps(hp, steps);
         Ok(Self {
@@ -237,7 +238,7 @@ impl<'b> Session<'b> {
     /// Spreads large products over threads.
     #[must_use]
     pub fn with_parallel(mut self, parallel: &'b dyn Parallel) -> Self {
-        self.spread = Spread::Threads(parallel);
+        self.spread = Spread::over_threads(parallel);
         self
     }
 
@@ -245,7 +246,7 @@ impl<'b> Session<'b> {
     /// is spread over threads.
     #[must_use]
     pub fn with_pause(mut self, pause: &'b mut Pause<'b>) -> Self {
-        self.spread = Spread::Pieces(pause);
+        self.spread = Spread::in_pieces(pause);
         self
     }
 
