@@ -122,8 +122,7 @@ impl<'a> Gguf<'a> {
     /// All tensors in the order of the file.
     pub fn tensors(&self) -> impl Iterator<Item = TensorInfo<'a>> + use<'a> {
         let mut reader = self.reader(self.infos_at);
-        (0..self.tensor_count)
-            .map_while(move |_| TensorInfo::read(&mut reader).ok().map(|(info, _)| info))
+        (0..self.tensor_count).map_while(move |_| TensorInfo::read(&mut reader).ok())
     }
 
     /// The tensor called `name`.

@@ -71,7 +71,7 @@ impl Geometry {
 }
 
 /// Every known type: number, type, name, block length in elements, block size in bytes.
-const TABLE: [(u32, GgmlType, &str, u32, u32); 35] = [
+const TABLE: [(u8, GgmlType, &str, u16, u16); 35] = [
     (0, GgmlType::F32, "F32", 1, 4),
     (1, GgmlType::F16, "F16", 1, 2),
     (2, GgmlType::Q4_0, "Q4_0", 32, 18),
@@ -113,11 +113,8 @@ impl GgmlType {
     /// The type with ggml's number `id`; one that is not in the table is [`GgmlType::Unknown`].
     #[must_use]
     pub fn from_id(id: u32) -> Self {
-        let found = TABLE.binary_search_by_key(&id, |entry| entry.0);
-        found
-            .ok()
-            .and_then(|at| TABLE.get(at))
-            .map_or(Self::Unknown(id), |entry| entry.1)
+        let found = TABLE.iter().find(|entry| u32::from(entry.0) == id);
+        found.map_or(Self::Unknown(id), |entry| entry.1)
     }
 
     /// The type with ggml's name `name` (upper or lower case), if the table has it.
@@ -134,7 +131,7 @@ impl GgmlType {
     pub fn id(self) -> u32 {
         match self {
             Self::Unknown(id) => id,
-            known => known.entry().map_or(u32::MAX, |entry| entry.0),
+            known => known.entry().map_or(u32::MAX, |entry| entry.0.into()),
         }
     }
 
@@ -148,8 +145,8 @@ impl GgmlType {
     #[must_use]
     pub fn geometry(self) -> Option<Geometry> {
         self.entry().map(|entry| Geometry {
-            block_len: entry.3,
-            block_bytes: entry.4,
+            block_len: entry.3.into(),
+            block_bytes: entry.4.into(),
         })
     }
 
@@ -158,7 +155,7 @@ impl GgmlType {
         TABLE.iter().map(|entry| entry.1)
     }
 
-    fn entry(self) -> Option<&'static (u32, Self, &'static str, u32, u32)> {
+    fn entry(self) -> Option<&'static (u8, Self, &'static str, u16, u16)> {
         TABLE.iter().find(|entry| entry.1 == self)
     }
 }

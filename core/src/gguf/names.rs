@@ -21,7 +21,7 @@ pub(super) fn skip_entry<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
 }
 
 pub(super) fn skip_info<'a>(reader: &mut Reader<'a>) -> Option<&'a [u8]> {
-    let (info, _) = TensorInfo::read(reader).ok()?;
+    let info = TensorInfo::read(reader).ok()?;
     Some(info.name_bytes())
 }
 

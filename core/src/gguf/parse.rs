@@ -304,7 +304,7 @@ fn infos(
     let start = *reader;
     for index in 0..count {
         fits_32_bits(reader, report)?;
-        let (info, too_many_dims) = fatal(report, TensorInfo::read(reader))?;
+        let info = fatal(report, TensorInfo::read(reader))?;
         let offset = info.info_offset();
         let name = info.name_bytes();
         if name.is_empty() {
@@ -317,7 +317,7 @@ fn infos(
         if !is_name(name) {
             tell(report, ErrorKind::NameCharset, offset)?;
         }
-        match too_many_dims {
+        match info.too_many_dims(reader) {
             Some(error) => tell(report, error.kind, error.offset)?,
             None => {
                 if let Some(kind) = shape_fault(&info) {

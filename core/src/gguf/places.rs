@@ -77,7 +77,7 @@ fn overlaps_sorted(gguf: &Gguf<'_>, positions: &mut [u32], report: Report<'_>) -
     let start = Reader::new(gguf.bytes, gguf.infos_at, gguf.version >= 2);
     let info_at = |position: u32| {
         let at = usize::try_from(position).ok()?;
-        let (info, _) = TensorInfo::read(&mut start.moved_to(at)).ok()?;
+        let info = TensorInfo::read(&mut start.moved_to(at)).ok()?;
         extent(&info)
     };
     let mut reader = start;

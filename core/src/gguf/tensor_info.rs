@@ -1,6 +1,6 @@
 //! What the file says of a tensor: name, shape, type, place.
 
-use super::{Error, ErrorKind, GgmlType, reader::Reader};
+use super::{Error, ErrorKind, GgmlType, reader::Reader, reader::to_u64};
 
 /// The most dimensions a tensor has.
 pub const MAX_DIMS: usize = 4;
@@ -62,6 +62,18 @@ impl<'a> TensorInfo<'a> {
         self.dims.get(..n_dims).unwrap_or(&self.dims)
     }
 
+    /// What is wrong if there are more dimensions than [`MAX_DIMS`].
+    pub(super) fn too_many_dims(&self, reader: &Reader<'_>) -> Option<Error> {
+        let before = reader.count_width().saturating_add(self.name.len());
+        let dims_at = self.at.saturating_add(to_u64(before));
+        (self.n_dims > 4).then(|| Self::too_many(self.n_dims, dims_at))
+    }
+
+    fn too_many(found: u32, offset: u64) -> Error {
+        let kind = ErrorKind::DimensionCount { found };
+        Error { kind, offset }
+    }
+
     /// Elements of a row: the first dimension, 1 for a tensor without dimensions.
     #[must_use]
     pub fn row_len(&self) -> u64 {
@@ -110,40 +122,34 @@ impl<'a> TensorInfo<'a> {
     }
 
     /// Reads an entry; a number of dimensions that is too large, but whose bytes are there, is kept
-    /// as found in the error beside the entry, so that a check can go on.
-    pub(super) fn read(reader: &mut Reader<'a>) -> Result<(Self, Option<Error>), Error> {
+    /// ([`too_many_dims`](Self::too_many_dims)), so that a check can go on.
+    pub(super) fn read(reader: &mut Reader<'a>) -> Result<Self, Error> {
         let at = reader.offset();
         let name = reader.string("tensor name")?;
         let dims_at = reader.offset();
         let n_dims = reader.u32("number of dimensions")?;
         let mut dims = [1; MAX_DIMS];
-        let mut slots = dims.iter_mut();
-        let mut read = 0_u32;
-        let too_many = Error {
-            kind: ErrorKind::DimensionCount { found: n_dims },
-            offset: dims_at,
-        };
-        while read < n_dims {
-            let dim = reader.count("dimension");
-            match (dim, slots.next()) {
-                (Ok(dim), Some(slot)) => *slot = dim,
-                (Ok(_), None) => {}
-                (Err(_), None) => return Err(too_many),
-                (Err(error), Some(_)) if n_dims <= 4 => return Err(error),
-                (Err(_), Some(_)) => return Err(too_many),
+        for index in 0..n_dims {
+            match (reader.count("dimension"), usize::try_from(index)) {
+                (Ok(dim), Ok(index)) => {
+                    if let Some(slot) = dims.get_mut(index) {
+                        *slot = dim;
+                    }
+                }
+                (Err(error), _) if n_dims <= 4 => return Err(error),
+                _ => return Err(Self::too_many(n_dims, dims_at)),
             }
-            read = read.saturating_add(1);
         }
         let ty = GgmlType::from_id(reader.u32("tensor type")?);
         let offset = reader.u64("tensor offset")?;
         let info = Self {
             name,
             dims,
-            n_dims: n_dims.min(4),
+            n_dims,
             ty,
             offset,
             at,
         };
-        Ok((info, (n_dims > 4).then_some(too_many)))
+        Ok(info)
     }
 }

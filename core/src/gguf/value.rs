@@ -22,20 +22,21 @@ pub enum ValueType {
     F64,
 }
 
-const TYPES: [(ValueType, &str, Option<usize>); 13] = [
-    (ValueType::U8, "u8", Some(1)),
-    (ValueType::I8, "i8", Some(1)),
-    (ValueType::U16, "u16", Some(2)),
-    (ValueType::I16, "i16", Some(2)),
-    (ValueType::U32, "u32", Some(4)),
-    (ValueType::I32, "i32", Some(4)),
-    (ValueType::F32, "f32", Some(4)),
-    (ValueType::Bool, "bool", Some(1)),
-    (ValueType::String, "str", None),
-    (ValueType::Array, "arr", None),
-    (ValueType::U64, "u64", Some(8)),
-    (ValueType::I64, "i64", Some(8)),
-    (ValueType::F64, "f64", Some(8)),
+/// Each type with its short name and the bytes of a value, 0 where they differ.
+const TYPES: [(ValueType, &str, u8); 13] = [
+    (ValueType::U8, "u8", 1),
+    (ValueType::I8, "i8", 1),
+    (ValueType::U16, "u16", 2),
+    (ValueType::I16, "i16", 2),
+    (ValueType::U32, "u32", 4),
+    (ValueType::I32, "i32", 4),
+    (ValueType::F32, "f32", 4),
+    (ValueType::Bool, "bool", 1),
+    (ValueType::String, "str", 0),
+    (ValueType::Array, "arr", 0),
+    (ValueType::U64, "u64", 8),
+    (ValueType::I64, "i64", 8),
+    (ValueType::F64, "f64", 8),
 ];
 
 impl ValueType {
@@ -71,7 +72,7 @@ impl ValueType {
     #[must_use]
     pub fn width(self) -> Option<usize> {
         let entry = TYPES.iter().find(|entry| entry.0 == self);
-        entry.and_then(|entry| entry.2)
+        entry.map(|entry| entry.2.into()).filter(|&width| width > 0)
     }
 }
 

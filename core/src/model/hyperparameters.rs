@@ -69,12 +69,12 @@ impl Hyperparameters {
             None => return Err(missing(keys::GENERAL_ARCHITECTURE)),
         }
         let mut required = [0; REQUIRED.len()];
-        for (size, key) in required.iter_mut().zip(REQUIRED) {
+        for (size, key) in required.iter_mut().zip(&REQUIRED) {
             *size = positive(gguf, key)?.ok_or(missing(key))?;
         }
         let [n_layers, n_embd, n_ff, n_heads, n_ctx] = required;
         let mut optional = [None; OPTIONAL.len()];
-        for (size, key) in optional.iter_mut().zip(OPTIONAL) {
+        for (size, key) in optional.iter_mut().zip(&OPTIONAL) {
             *size = positive(gguf, key)?;
         }
         let [n_kv_heads, key_length, value_length, rope_dim, vocab_size] = optional;

@@ -167,7 +167,7 @@ impl<'m> Model<'m> {
             output = token_embd;
         }
         for (number, layer) in (0..).zip(layers.iter_mut()) {
-            for (at, name) in OF_LAYER.into_iter().enumerate() {
+            for (at, name) in OF_LAYER.iter().enumerate() {
                 if layer.slot(at, &hp).is_none_or(|slot| slot.is_empty()) {
                     return Err(ModelError::MissingTensor {
                         layer: Some(number),

@@ -71,9 +71,9 @@ impl SamplerSettings {
             *x /= sum;
         }
         let probabilities = &*logits;
-        let all = (0u32..).zip(probabilities.iter().copied());
+        let mut all = (0u32..).zip(probabilities.iter().copied());
         let Some(top_p) = self.top_p() else {
-            return draw(all, coin);
+            return draw(&mut all, coin);
         };
         // Nothing below this can be among the tokens that sum to more than top-p: if one were,
         // those after it were no likelier and could not make up the rest. Where nothing reaches
@@ -90,10 +90,9 @@ impl SamplerSettings {
             }
         }
         candidates.restart();
+        let probability = |id| (id, probabilities[id as usize]);
         draw(
-            candidates
-                .take(kept)
-                .map(|id| (id, probabilities[id as usize])),
+            &mut candidates.take(kept).map(probability),
             coin * cumulative,
         )
     }
@@ -113,12 +112,12 @@ impl SamplerSettings {
             .ok()
             .filter(|k| (1..logits.len()).contains(k));
         if top_k.is_none() && self.top_p().is_none() {
-            let kept = (0u32..)
+            let mut kept = (0u32..)
                 .zip(logits)
                 .filter(|(_, x)| plain.of(**x) >= self.min_p)
                 .map(|(id, _)| weights(id));
             let total: f32 = kept.clone().map(|(_, weight)| weight).sum();
-            return draw(kept, coin * total);
+            return draw(&mut kept, coin * total);
         }
 
         // The floor leaves out forbidden tokens.
@@ -155,13 +154,13 @@ impl SamplerSettings {
             }
         }
         candidates.restart();
-        draw(candidates.take(kept).map(weights), coin * total)
+        draw(&mut candidates.take(kept).map(weights), coin * total)
     }
 }
 
 /// The first token at which the sum of the weights passes `target`. Where rounding has the sum
 /// end below it, the last token of any weight.
-fn draw(weights: impl Iterator<Item = (u32, f32)>, target: f32) -> Option<u32> {
+fn draw(weights: &mut dyn Iterator<Item = (u32, f32)>, target: f32) -> Option<u32> {
     let mut sum = 0.0;
     let mut last = None;
     for (id, weight) in weights {

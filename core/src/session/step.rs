@@ -1,8 +1,8 @@
 //! The way of tokens through the layers, one layer at a time.
 
 use super::{Session, SessionError, Tap};
-use crate::kernels::AttentionScratch;
-use crate::model::Layer;
+use crate::kernels::{AttentionScratch, Backend};
+use crate::model::{Hyperparameters, Layer};
 use crate::ops::{Inputs, rotation};
 use crate::quant::dequantize_row;
 
@@ -152,10 +152,7 @@ impl Session<'_> {
         let v = cut(rest, tokens * kv_dim);
 
         let normed = cut(parts.input, tokens * n_embd);
-        let rows = normed.chunks_exact_mut(n_embd);
-        for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
-            backend.rms_norm(x, layer.attn_norm, hp.rms_eps, normed);
-        }
+        norm_rows(backend, hp, layer.attn_norm, x, normed);
         if let Some(probe) = &mut self.probe {
             probe(Tap::Attention(pass.layer), normed);
         }
@@ -252,10 +249,7 @@ impl Session<'_> {
         let up = cut(rest, tokens * n_ff);
 
         let normed = cut(parts.input, tokens * n_embd);
-        let rows = normed.chunks_exact_mut(n_embd);
-        for (x, normed) in x.chunks_exact(n_embd).zip(rows) {
-            backend.rms_norm(x, layer.ffn_norm, hp.rms_eps, normed);
-        }
+        norm_rows(backend, hp, layer.ffn_norm, x, normed);
         if let Some(probe) = &mut self.probe {
             probe(Tap::FeedForward(pass.layer), normed);
         }
@@ -294,9 +288,9 @@ impl Session<'_> {
         let (backend, n_embd) = (self.backend, hp.n_embd);
         let spread = &mut self.spread;
         let parts = self.plan.split(self.floats);
-        let x = parts.x.chunks_exact(n_embd).nth(token).unwrap_or_default();
+        let x = row(parts.x, n_embd, token);
         let normed = cut(parts.input, n_embd);
-        backend.rms_norm(x, self.model.output_norm, hp.rms_eps, normed);
+        norm_rows(backend, hp, self.model.output_norm, x, normed);
         if let Some(probe) = &mut self.probe {
             probe(Tap::Classifier, normed);
         }
@@ -311,6 +305,15 @@ impl Session<'_> {
             inputs.multiply(backend, spread, &self.model.output, parts.logits);
         }
         self.has_logits = true;
+    }
+}
+
+/// Normalizes each row of `x`.
+#[inline(never)] // Not at three places.
+fn norm_rows(backend: Backend, hp: &Hyperparameters, weight: &[u8], x: &[f32], normed: &mut [f32]) {
+    let rows = normed.chunks_exact_mut(hp.n_embd);
+    for (x, normed) in x.chunks_exact(hp.n_embd).zip(rows) {
+        backend.rms_norm(x, weight, hp.rms_eps, normed);
     }
 }
 

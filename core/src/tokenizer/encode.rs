@@ -167,18 +167,24 @@ impl Vocabulary<'_> {
         marks.fill(FREE);
         let mut longest = usize::MAX;
         loop {
-            let lens = self.specials(parse_special).map(|(_, piece)| piece.len());
-            longest = match lens.filter(|len| *len < longest).max() {
-                None | Some(0) => return,
-                Some(len) => len,
-            };
-            for (id, piece) in self.specials(parse_special) {
+            let shorter_than = longest;
+            longest = 0;
+            self.each_special(parse_special, &mut |_, piece| {
+                if piece.len() < shorter_than {
+                    longest = longest.max(piece.len());
+                }
+            });
+            if longest == 0 {
+                return;
+            }
+            self.each_special(parse_special, &mut |id, piece| {
                 if piece.len() != longest {
-                    continue;
+                    return;
                 }
                 let mut at = 0;
-                while let Some(part) = text.get(at..at + longest) {
-                    let place = &mut marks[at..at + longest];
+                while let (Some(part), Some(place)) =
+                    (text.get(at..at + longest), marks.get_mut(at..at + longest))
+                {
                     if part == piece && place.iter().all(|mark| *mark == FREE) {
                         place.fill(INSIDE);
                         place[0] = id;
@@ -187,7 +193,7 @@ impl Vocabulary<'_> {
                         at += 1;
                     }
                 }
-            }
+            });
         }
     }
 

@@ -10,6 +10,9 @@ use super::index::{Index, IndexFault, IndexKind, word};
 /// The only value of `tokenizer.ggml.model` that is understood: SentencePiece with scores.
 const MODEL: &[u8] = b"llama";
 
+/// Others that llama.cpp knows.
+const OTHER_MODELS: [&str; 7] = ["gpt2", "bert", "t5", "rwkv", "plamo2", "no_vocab", "none"];
+
 /// The keys of the unknown token, BOS and EOS.
 const SPECIALS: [&str; 3] = [
     keys::TOKENIZER_GGML_UNKNOWN_TOKEN_ID,
@@ -107,8 +110,8 @@ impl<'a> Vocabulary<'a> {
         let model = gguf.get_bytes(keys::TOKENIZER_GGML_MODEL)?;
         let model = model.ok_or(missing(keys::TOKENIZER_GGML_MODEL))?;
         if model != MODEL {
-            let known = ["gpt2", "bert", "t5", "rwkv", "plamo2", "no_vocab", "none"];
-            let found = known.into_iter().find(|name| name.as_bytes() == model);
+            let mut known = OTHER_MODELS.iter();
+            let found = known.find(|name| name.as_bytes() == model).copied();
             return Err(VocabularyError::Model { found });
         }
         let tokens = gguf.get_array(keys::TOKENIZER_GGML_TOKENS, ValueType::String)?;
@@ -128,9 +131,12 @@ impl<'a> Vocabulary<'a> {
                 array => Ok(array.map(|array| array.bytes())),
             }
         };
+        let (index, index_fault) = load_index(gguf, tokens, index)?;
+        let scores = per_token(keys::TOKENIZER_GGML_SCORES, ValueType::F32)?;
+        let types = per_token(keys::TOKENIZER_GGML_TOKEN_TYPE, ValueType::I32)?;
         // What is not said is as in the first Llama, which is also llama.cpp's rule.
         let mut specials = [Some(0), Some(1), Some(2)];
-        for (special, key) in specials.iter_mut().zip(SPECIALS) {
+        for (special, key) in specials.iter_mut().zip(&SPECIALS) {
             match gguf.get_u32(key)? {
                 Some(id) if id >= len => return Err(VocabularyError::TokenId { key, id, len }),
                 Some(id) => *special = Some(id),
@@ -139,16 +145,15 @@ impl<'a> Vocabulary<'a> {
         }
         let [unknown, bos, eos] = specials;
         let mut flags = [true, false, true];
-        for (flag, key) in flags.iter_mut().zip(FLAGS) {
+        for (flag, key) in flags.iter_mut().zip(&FLAGS) {
             *flag = gguf.get_bool(key)?.unwrap_or(*flag);
         }
         let [add_bos, add_eos, add_space_prefix] = flags;
-        let (index, index_fault) = load_index(gguf, tokens, index)?;
         let mut this = Self {
             index,
             index_fault,
-            scores: per_token(keys::TOKENIZER_GGML_SCORES, ValueType::F32)?,
-            types: per_token(keys::TOKENIZER_GGML_TOKEN_TYPE, ValueType::I32)?,
+            scores,
+            types,
             len,
             unknown,
             bos,
@@ -273,17 +278,17 @@ impl<'a> Vocabulary<'a> {
         }
     }
 
-    /// The tokens that are looked for in a text before it is split, in the order of their ids:
-    /// user-defined ones, and with `parse_special` control and unknown ones.
-    pub(super) fn specials(&self, parse_special: bool) -> impl Iterator<Item = (u32, &'a [u8])> {
+    /// Shows the tokens that are looked for in a text before it is split, in the order of their
+    /// ids: user-defined ones, and with `parse_special` control and unknown ones.
+    pub(super) fn each_special(&self, parse_special: bool, each: &mut dyn FnMut(u32, &'a [u8])) {
         let end = self.last_special.map_or(0, |last| last + 1);
-        (0..end)
-            .zip(self.index.tokens().strings())
-            .filter(move |(id, _)| match self.token_type(*id) {
-                Some(TokenType::UserDefined) => true,
-                Some(TokenType::Control | TokenType::Unknown) => parse_special,
-                _ => false,
-            })
+        for (id, piece) in (0..end).zip(self.index.tokens().strings()) {
+            match self.token_type(id) {
+                Some(TokenType::UserDefined) => each(id, piece),
+                Some(TokenType::Control | TokenType::Unknown) if parse_special => each(id, piece),
+                _ => {}
+            }
+        }
     }
 
     fn note_specials(&mut self) {
