@@ -320,7 +320,7 @@ mod tests {
         fn an_f64_is_rounded_as_by_a_cast(bits: u64, exponent in 860_u64..1160, low in 0_u64..4) {
             // All numbers, those around the range of f32, and those in the middle of two.
             let near = bits & !(0x7ff << 52) | exponent << 52;
-            let middle = near & !0x3fff_ffff | 0x1fff_fffe + low;
+            let middle = near & !0x3fff_ffff | (0x1fff_fffe + low);
             for bits in [bits, near, middle] {
                 let x = f64::from_bits(bits);
                 let (found, expected) = (rounded_to_f32(x), x as f32);

@@ -68,6 +68,22 @@ impl Layer<'_> {
     };
 }
 
+impl<'a> Layer<'a> {
+    /// All of its matrices.
+    #[must_use]
+    pub fn matrices(&self) -> [&Matrix<'a>; 7] {
+        [
+            &self.attn_q,
+            &self.attn_k,
+            &self.attn_v,
+            &self.attn_output,
+            &self.ffn_gate,
+            &self.ffn_up,
+            &self.ffn_down,
+        ]
+    }
+}
+
 /// A llama model whose weights stay where they are.
 #[derive(Clone, Copy, Debug)]
 pub struct Model<'a> {
@@ -189,17 +205,7 @@ impl<'m> Model<'m> {
     pub fn matrices(&self) -> impl Iterator<Item = Matrix<'m>> + '_ {
         let own_output = !core::ptr::eq(self.output.bytes, self.token_embd.bytes);
         // References: an iterator over matrices would be large.
-        let of_layers = self.layers.iter().flat_map(|layer| {
-            [
-                &layer.attn_q,
-                &layer.attn_k,
-                &layer.attn_v,
-                &layer.attn_output,
-                &layer.ffn_gate,
-                &layer.ffn_up,
-                &layer.ffn_down,
-            ]
-        });
+        let of_layers = self.layers.iter().flat_map(Layer::matrices);
         core::iter::once(&self.token_embd)
             .chain(own_output.then_some(&self.output))
             .chain(of_layers)

@@ -4,7 +4,7 @@ use core::ops::Range;
 
 use crate::kernels::{ints_len, scores_len, scores_len_q8};
 use crate::kv_cache::{KvBuffers, KvLayout, KvType};
-use crate::model::{Hyperparameters, Model};
+use crate::model::{Hyperparameters, Layer, Model};
 use crate::quant::{ActivationKind, Q8Act, Q8KAct, activation_kind};
 
 /// What a session is to be like.
@@ -117,11 +117,13 @@ impl Plan {
     #[inline(never)] // A frame of its own: boards have little stack.
     pub fn new(model: &Model<'_>, options: &SessionOptions) -> Self {
         let (mut q8, mut q8k) = (false, false);
-        model.matrices().for_each(|matrix| {
+        let of_model = [&model.token_embd, &model.output];
+        let of_layers = model.layers.iter().flat_map(Layer::matrices);
+        for matrix in of_model.into_iter().chain(of_layers) {
             let kind = activation_kind(matrix.ty);
             q8 |= kind == Some(ActivationKind::Q8);
             q8k |= kind == Some(ActivationKind::Q8K);
-        });
+        }
         Self::with_forms(&model.hyperparameters, options, q8, q8k)
     }
 

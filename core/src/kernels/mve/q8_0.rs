@@ -11,6 +11,7 @@ use crate::quant::Q8Act;
 /// Helium and the FPU are there, `x` has at least one block and `pairs` is not 0. The rows of the
 /// first pair begin at `first` and `second`, for more than one pair `row_bytes` apart, the others
 /// follow, and `out` has room for all products.
+#[inline(never)] // One copy, for pairs and for a last row alone.
 pub(super) unsafe fn multiply(
     first: *const u8,
     second: *const u8,
