@@ -175,8 +175,8 @@ fn largest(x: &[f32]) -> f32 {
 }
 
 /// Scores become e^(score - max); the answer is one divided by their sum.
-#[cfg_attr(not(feature = "armv6m"), inline(always))]
-#[cfg_attr(feature = "armv6m", inline(never))] // Chips without vectors have little stack.
+#[cfg_attr(not(target_arch = "arm"), inline(always))]
+#[cfg_attr(target_arch = "arm", inline(never))] // Microcontrollers have little stack and flash.
 pub(super) fn exp_and_reciprocal_sum(scores: &mut [f32]) -> f32 {
     let max = largest(scores);
     for score in scores.iter_mut() {
@@ -241,8 +241,8 @@ fn weighted_sum<T: KvNumber>(
 ///
 /// `amax` is compared as an integer, so that NaN is above infinity; if it is not finite it is the
 /// scale itself and all quants are 1, and if it is below 2^-90 everything is zero.
-#[cfg_attr(not(feature = "armv6m"), inline(always))]
-#[cfg_attr(feature = "armv6m", inline(never))] // Chips without vectors have little stack.
+#[cfg_attr(not(target_arch = "arm"), inline(always))]
+#[cfg_attr(target_arch = "arm", inline(never))] // Microcontrollers have little stack and flash.
 pub(super) fn quantize_i16(x: &[f32], out: &mut [i16]) -> f32 {
     match scale_i16(largest_magnitude(x)) {
         Ok((d, reciprocal)) => {
@@ -438,8 +438,8 @@ pub(super) fn dot_i16(a: &[i16], b: &[i8]) -> i32 {
 }
 
 /// `out = sum(c[i] * values[i]) * d`, eight elements of the head at a time.
-#[cfg_attr(not(feature = "armv6m"), inline(always))]
-#[cfg_attr(feature = "armv6m", inline(never))] // Chips without vectors have little stack.
+#[cfg_attr(not(target_arch = "arm"), inline(always))]
+#[cfg_attr(target_arch = "arm", inline(never))] // Microcontrollers have little stack and flash.
 pub(super) fn weighted_sum_i16<T: Copy + Into<i32>>(
     c: &[T],
     values: &[i8],

@@ -101,19 +101,35 @@ pub(super) unsafe fn attend_q8<L: Loops>(
         out.fill(f32::NAN);
         return;
     };
-    let heads = queries.q.chunks(2 * head_dim);
-    for (q, out) in heads.zip(out.chunks_mut(2 * head_dim)) {
-        let queries = Queries { q, ..queries };
+    let (mut q, mut out) = (queries.q, out);
+    while !q.is_empty() && !out.is_empty() {
+        let two = (2 * head_dim).min(q.len()).min(out.len());
+        let (of_two, rest) = q.split_at(two);
+        let (out_of_two, out_rest) = out.split_at_mut(two);
+        let queries = Queries {
+            q: of_two,
+            ..queries
+        };
         // SAFETY: the instructions are there, and the lengths have been checked.
-        let done =
-            unsafe { attend_two::<L>(queries, keys, values, value_scale, scores, ints, out) };
+        let done = unsafe {
+            attend_two::<L>(
+                queries,
+                keys,
+                values,
+                value_scale,
+                scores,
+                ints,
+                out_of_two,
+            )
+        };
         if done.is_none() {
             let scratch = AttentionScratch {
                 scores: &mut *scores,
                 ints: &mut *ints,
             };
-            attention::attend_q8(queries, keys, values, scratch, out);
+            attention::attend_q8(queries, keys, values, scratch, out_of_two);
         }
+        (q, out) = (rest, out_rest);
     }
 }
 
@@ -143,13 +159,15 @@ unsafe fn attend_two<L: Loops>(
     let (scores, _) = as_ints(scores).as_chunks_mut::<2>();
     let scores = scores.get_mut(..positions.next_multiple_of(BLOCK))?;
     let q16 = ints.get_mut(..2 * head_dim)?;
-    let mut k = [0.0; 2];
-    let twice = q.chunks_exact(head_dim).cycle();
-    for ((k, q), q16) in k.iter_mut().zip(twice).zip(q16.chunks_exact_mut(head_dim)) {
-        *k = fixed_scale(quantize_i16(q, q16), scale);
-        if !k.is_finite() {
-            return None;
-        }
+    let (first, second) = q.split_at_checked(head_dim)?;
+    let second = if second.is_empty() { first } else { second };
+    let (first16, second16) = q16.split_at_mut(head_dim);
+    let k = [
+        fixed_scale(quantize_i16(first, first16), scale),
+        fixed_scale(quantize_i16(second, second16), scale),
+    ];
+    if !k[0].is_finite() || !k[1].is_finite() {
+        return None;
     }
     if positions > MAX_POSITIONS {
         return None;
@@ -178,14 +196,17 @@ unsafe fn attend_two<L: Loops>(
     let d = sums.map(|sum| value_scale.factor(sum as f32));
     if head_dim == HEAD {
         let mut total = [[0.0_f32; HEAD]; 2];
-        let runs = values.qs.chunks(HEAD * POSITIONS_A_SUM);
-        for (weights, values) in scores.chunks(POSITIONS_A_SUM).zip(runs) {
+        let (mut weights, mut values) = (&*scores, values.qs);
+        while !values.is_empty() {
+            let (of_run, weights_rest) = split_at_most(weights, POSITIONS_A_SUM);
+            let (run, values_rest) = split_at_most(values, HEAD * POSITIONS_A_SUM);
             // SAFETY: the instructions are there, and there are as many rows as positions.
-            let sums = unsafe { L::sums_of_8(weights, values) };
+            let sums = unsafe { L::sums_of_8(of_run, run) };
             let totals = total.as_flattened_mut().iter_mut();
             for (total, &sum) in totals.zip(sums.as_flattened()) {
                 *total += to_f32(sum);
             }
+            (weights, values) = (weights_rest, values_rest);
         }
         for ((out, total), d) in out.chunks_exact_mut(HEAD).zip(&total).zip(d) {
             for (out, total) in out.iter_mut().zip(total) {
@@ -210,4 +231,8 @@ unsafe fn attend_two<L: Loops>(
         }
     }
     Some(())
+}
+
+fn split_at_most<T>(slice: &[T], most: usize) -> (&[T], &[T]) {
+    slice.split_at(most.min(slice.len()))
 }

@@ -204,6 +204,7 @@ unsafe fn products_of_pairs(
 ///
 /// The DSP instructions and the FPU are there; there are as many pairs of scales as of products, at
 /// least one.
+#[inline(never)] // Two places call it.
 unsafe fn scores_of_pairs(
     products: &mut [[[i32; 2]; 2]],
     scales: *const u16,
