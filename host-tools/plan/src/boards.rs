@@ -103,7 +103,7 @@ const MPS2_AN386: Board = Board {
         code: MPS2_CODE,
         model: MPS2_CODE,
         ram: region("SRAM", 0x2000_0000, 4 * MIB),
-        code_bytes: 64 * KIB,
+        code_bytes: 60 * KIB,
         variable_bytes: 2 * KIB,
         stack_bytes: 16 * KIB,
         prompt_bytes: 128,
