@@ -112,15 +112,7 @@ pub(super) unsafe fn attend_q8<L: Loops>(
         };
         // SAFETY: the instructions are there, and the lengths have been checked.
         let done = unsafe {
-            attend_two::<L>(
-                queries,
-                keys,
-                values,
-                value_scale,
-                scores,
-                ints,
-                out_of_two,
-            )
+            attend_two::<L>(queries, keys, values, value_scale, scores, ints, out_of_two)
         };
         if done.is_none() {
             let scratch = AttentionScratch {
