@@ -213,7 +213,7 @@ const STM32F405: Board = Board {
         model: region("flash", 0x0804_0000, 768 * KIB),
         // Without the 64 KiB of CCM, which are elsewhere.
         ram: region("SRAM", 0x2000_0000, 128 * KIB),
-        code_bytes: 72 * KIB,
+        code_bytes: 68 * KIB,
         stack_bytes: 10 * KIB,
         ..MPS2_AN386.memory
     },
