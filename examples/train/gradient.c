@@ -8,7 +8,6 @@
 
 #include <math.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -168,8 +167,9 @@ struct layer {
     float gated[MAX_LEN][HIDDEN];
 };
 
-// Keys or values of a head, of LANES positions at a time: near each other, and a load gives the
-// same element of all of them.
+// Of the positions of a head: one after the other, or LANES at a time, so that a load gives the same
+// element of all of them.
+typedef float rows[MAX_LEN][HEAD] __attribute__((aligned(64)));
 typedef float columns[MAX_LEN / LANES][HEAD][LANES] __attribute__((aligned(64)));
 
 struct work {
@@ -186,7 +186,8 @@ struct work {
     float d_qkv[MAX_LEN][QKV];
     float d_gated[MAX_LEN][HIDDEN];
     float d_w13[MAX_LEN][2 * HIDDEN];
-    columns keys, values, d_keys, d_values;
+    rows queries, keys, values, d_out;
+    columns query_columns, key_columns, value_columns, d_queries, d_keys, d_values;
 };
 
 static void norm(int len, const float (*x)[DIM], const float *weight, float (*out)[DIM]) {
@@ -233,92 +234,156 @@ static void rotate(const struct work *w, int t, float *x, int count, float sign,
     }
 }
 
-static void gather_columns(int len, const float (*qkv)[QKV], int first, columns out) {
-    int whole = (len + LANES - 1) / LANES * LANES;
-    for (int t = 0; t < whole; t++) {
-        for (int d = 0; d < HEAD; d++) {
-            out[t / LANES][d][t % LANES] = t < len ? qkv[t][first + d] : 0;
-        }
+static int whole_blocks(int len) { return (len + LANES - 1) / LANES * LANES; }
+
+// The part of a matrix that belongs to a head, zeros up to a multiple of LANES.
+static void gather(int len, const float *from, int from_row, rows out) {
+    for (int t = 0; t < len; t++) memcpy(out[t], from + t * from_row, sizeof out[t]);
+    memset(out[len], 0, (whole_blocks(len) - len) * sizeof out[0]);
+}
+
+static void scatter(int len, const columns from, float *out, int out_row) {
+    for (int t = 0; t < len; t++) {
+        for (int d = 0; d < HEAD; d++) out[t * out_row + d] = from[t / LANES][d][t % LANES];
     }
 }
 
-static inline floats scores(const float x[HEAD], const float block[HEAD][LANES]) {
+static void to_columns(int len, const rows from, columns out) {
+    for (int t = 0; t < whole_blocks(len); t++) {
+        for (int d = 0; d < HEAD; d++) out[t / LANES][d][t % LANES] = from[t][d];
+    }
+}
+
+static inline floats dot(const float x[HEAD], const float block[HEAD][LANES]) {
     floats s = all(x[0]) * load(block[0]);
     for (int d = 1; d < HEAD; d++) s += all(x[d]) * load(block[d]);
     return s;
 }
 
+static inline void add_times(floats sums[HEAD], floats x, const float y[HEAD]) {
+    for (int d = 0; d < HEAD; d++) sums[d] += x * all(y[d]);
+}
+
+static inline void load_columns(floats to[HEAD], const float from[HEAD][LANES]) {
+    for (int d = 0; d < HEAD; d++) to[d] = load(from[d]);
+}
+
+static inline void store_columns(float to[HEAD][LANES], const floats from[HEAD]) {
+    for (int d = 0; d < HEAD; d++) store(to[d], from[d]);
+}
+
 static const ints COUNT = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15};
 
+// Lanes are queries.
 static void attention(struct work *w, int len, struct layer *l) {
-    _Alignas(64) float p[MAX_LEN];
+    _Alignas(64) float scores[MAX_LEN][LANES];
     for (int head = 0; head < HEADS; head++) {
         int kv = head / (HEADS / KV_HEADS);
-        gather_columns(len, l->qkv, DIM + kv * HEAD, w->keys);
-        gather_columns(len, l->qkv, DIM + KV + kv * HEAD, w->values);
-        for (int t = 0; t < len; t++) {
-            const float *q = l->qkv[t] + head * HEAD;
+        gather(len, l->qkv[0] + head * HEAD, QKV, w->queries);
+        gather(len, l->qkv[0] + DIM + kv * HEAD, QKV, w->keys);
+        gather(len, l->qkv[0] + DIM + KV + kv * HEAD, QKV, w->values);
+        to_columns(len, w->queries, w->query_columns);
+        for (int first = 0; first < len; first += LANES) {
+            int end = first + LANES < len ? first + LANES : len;
             floats highest = all(-1e30f);
-            for (int at = 0; at <= t; at += LANES) {
-                floats s = scores(q, w->keys[at / LANES]);
-                s = pick(COUNT + at > t, all(-1e30f), s);
-                store(p + at, s);
+            for (int t = 0; t < end; t++) {
+                floats s = dot(w->keys[t], w->query_columns[first / LANES]);
+                if (t > first) s = pick(COUNT + first >= t, s, all(-1e30f));
+                store(scores[t], s);
                 highest = larger(s, highest);
             }
-            float max = largest(highest);
-            floats total = all(0), out[HEAD];
-            for (int d = 0; d < HEAD; d++) out[d] = all(0);
-            for (int at = 0; at <= t; at += LANES) {
-                floats e = exp_floats(load(p + at) - all(max));
+            floats total = all(0), out[HEAD] = {};
+            for (int t = 0; t < end; t++) {
+                floats e = exp_floats(load(scores[t]) - highest);
                 total += e;
-                for (int d = 0; d < HEAD; d++) out[d] += e * load(w->values[at / LANES][d]);
+                add_times(out, e, w->values[t]);
             }
-            float all_of_it = sum(total);
-            l->log_sum[head][t] = max + logf(all_of_it);
-            for (int d = 0; d < HEAD; d++) {
-                l->attention[t][head * HEAD + d] = sum(out[d]) / all_of_it;
+            floats inverse = all(1) / total;
+            for (int t = first; t < end; t++) {
+                l->log_sum[head][t] = highest[t - first] + logf(total[t - first]);
+                for (int d = 0; d < HEAD; d++) {
+                    l->attention[t][head * HEAD + d] = out[d][t - first] * inverse[t - first];
+                }
             }
         }
     }
 }
 
+// Swaps rows and columns of a square of lanes, halves of it first.
+static inline void flip(float square[LANES][LANES]) {
+    floats row[LANES];
+    for (int i = 0; i < LANES; i++) row[i] = load(square[i]);
+    #pragma GCC unroll 4
+    for (int half = LANES / 2; half; half /= 2) {
+        ints lower = (COUNT & half) == 0;
+        ints upper_right = (COUNT & lower) | ((COUNT + LANES - half) & ~lower);
+        ints lower_left = ((COUNT + half) & lower) | ((COUNT + LANES) & ~lower);
+        #pragma GCC unroll 16
+        for (int i = 0; i < LANES; i++) {
+            if (i & half) continue;
+            floats a = row[i], b = row[i + half];
+            row[i] = __builtin_shuffle(a, b, upper_right);
+            row[i + half] = __builtin_shuffle(a, b, lower_left);
+        }
+    }
+    for (int i = 0; i < LANES; i++) store(square[i], row[i]);
+}
+
+// Lanes are keys, but for the gradient of queries.
 static void attention_back(struct work *w, int len, const struct layer *l,
                            const float (*d_out)[DIM], float (*d_qkv)[QKV]) {
+    _Alignas(64) float p[LANES][LANES], d_s[LANES][LANES], along[MAX_LEN];
     for (int head = 0; head < HEADS; head++) {
         int group = HEADS / KV_HEADS, kv = head / group;
         if (head % group == 0) {
-            gather_columns(len, l->qkv, DIM + kv * HEAD, w->keys);
-            gather_columns(len, l->qkv, DIM + KV + kv * HEAD, w->values);
+            gather(len, l->qkv[0] + DIM + kv * HEAD, QKV, w->keys);
+            gather(len, l->qkv[0] + DIM + KV + kv * HEAD, QKV, w->values);
+            to_columns(len, w->keys, w->key_columns);
+            to_columns(len, w->values, w->value_columns);
             memset(w->d_keys, 0, sizeof w->d_keys);
             memset(w->d_values, 0, sizeof w->d_values);
         }
+        gather(len, l->qkv[0] + head * HEAD, QKV, w->queries);
+        gather(len, d_out[0] + head * HEAD, DIM, w->d_out);
+        memset(w->d_queries, 0, sizeof w->d_queries);
         for (int t = 0; t < len; t++) {
-            const float *q = l->qkv[t] + head * HEAD;
-            const float *d_o = d_out[t] + head * HEAD;
-            float along = 0;
-            for (int d = 0; d < HEAD; d++) along += d_o[d] * l->attention[t][head * HEAD + d];
-            floats log_sum = all(l->log_sum[head][t]), d_q[HEAD];
-            for (int d = 0; d < HEAD; d++) d_q[d] = all(0);
-            for (int at = 0; at <= t; at += LANES) {
-                floats p = exp_floats(scores(q, w->keys[at / LANES]) - log_sum);
-                p = pick(COUNT + at > t, all(0), p);
-                floats d_s = p * (scores(d_o, w->values[at / LANES]) - all(along));
-                for (int d = 0; d < HEAD; d++) {
-                    float *d_key = w->d_keys[at / LANES][d], *d_value = w->d_values[at / LANES][d];
-                    d_q[d] += d_s * load(w->keys[at / LANES][d]);
-                    store(d_key, load(d_key) + d_s * all(q[d]));
-                    store(d_value, load(d_value) + p * all(d_o[d]));
-                }
+            along[t] = 0;
+            for (int d = 0; d < HEAD; d++) {
+                along[t] += w->d_out[t][d] * l->attention[t][head * HEAD + d];
             }
-            for (int d = 0; d < HEAD; d++) d_qkv[t][head * HEAD + d] = sum(d_q[d]);
         }
-        if (head % group == group - 1) {
-            for (int t = 0; t < len; t++) {
-                for (int d = 0; d < HEAD; d++) {
-                    d_qkv[t][DIM + kv * HEAD + d] = w->d_keys[t / LANES][d][t % LANES];
-                    d_qkv[t][DIM + KV + kv * HEAD + d] = w->d_values[t / LANES][d][t % LANES];
+        for (int key = 0; key < len; key += LANES) {
+            floats d_k[HEAD], d_v[HEAD], d_q[HEAD];
+            load_columns(d_k, w->d_keys[key / LANES]);
+            load_columns(d_v, w->d_values[key / LANES]);
+            for (int query = key; query < len; query += LANES) {
+                int count = len - query < LANES ? len - query : LANES;
+                memset(d_s, 0, sizeof d_s);
+                for (int i = 0; i < count; i++) {
+                    int t = query + i;
+                    floats s = dot(w->queries[t], w->key_columns[key / LANES]);
+                    floats e = exp_floats(s - all(l->log_sum[head][t]));
+                    if (query == key) e = pick(COUNT <= i, e, all(0));
+                    store(p[i], e);
+                    floats d_p = dot(w->d_out[t], w->value_columns[key / LANES]);
+                    store(d_s[i], e * (d_p - all(along[t])));
                 }
+                for (int i = 0; i < count; i++) {
+                    add_times(d_k, load(d_s[i]), w->queries[query + i]);
+                    add_times(d_v, load(p[i]), w->d_out[query + i]);
+                }
+                flip(d_s);
+                load_columns(d_q, w->d_queries[query / LANES]);
+                for (int i = 0; i < LANES; i++) add_times(d_q, load(d_s[i]), w->keys[key + i]);
+                store_columns(w->d_queries[query / LANES], d_q);
             }
+            store_columns(w->d_keys[key / LANES], d_k);
+            store_columns(w->d_values[key / LANES], d_v);
+        }
+        scatter(len, w->d_queries, d_qkv[0] + head * HEAD, QKV);
+        if (head % group == group - 1) {
+            scatter(len, w->d_keys, d_qkv[0] + DIM + kv * HEAD, QKV);
+            scatter(len, w->d_values, d_qkv[0] + DIM + KV + kv * HEAD, QKV);
         }
     }
 }
@@ -455,7 +520,7 @@ static void backward(struct work *w, const struct weights *weights, struct weigh
 int weight_count(void) { return sizeof(struct weights) / sizeof(float); }
 
 // Adds the gradient of the loss times `scale` to `gradient`, unless that is null, and writes the
-// losses of all positions to `losses`; returns 0, or -1 without memory.
+// losses of all positions to `losses`.
 //
 // There are `batch` sequences, one after the other, of lengths[batch] tokens: multiples of 4, at
 // most 512. Ids are below 512.
@@ -465,12 +530,12 @@ int weight_count(void) { return sizeof(struct weights) / sizeof(float); }
 // and how likely each group was, the sum of shares[position][count] of its tokens
 // ids[position][count]. The loss is the cross-entropy of the group plus that of the token within
 // its group.
-int loss_and_gradient(const struct weights *given, struct weights *gradient, int batch,
+void loss_and_gradient(const struct weights *given, struct weights *gradient, int batch,
                       const int32_t *lengths, const int32_t *tokens, const int32_t *groups,
                       const int32_t *targets, int count, const int32_t *ids, const float *shares,
                       float scale, float *losses) {
-    struct work *w = aligned_alloc(64, (sizeof *w + 63) / 64 * 64);
-    if (!w) return -1;
+    static _Thread_local struct work work;
+    struct work *w = &work;
     w->weights = *given;
     const struct weights *weights = &w->weights;
     struct transposed *wt = &w->transposed;
@@ -518,6 +583,4 @@ int loss_and_gradient(const struct weights *given, struct weights *gradient, int
         ids += len * count;
         shares += len * count;
     }
-    free(w);
-    return 0;
 }

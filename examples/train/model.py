@@ -88,7 +88,7 @@ class Gradient:
             return array.ctypes.data_as(ctypes.c_void_p)
 
         losses = np.empty(positions, np.float32)
-        failed = self.library.loss_and_gradient(
+        self.library.loss_and_gradient(
             pointer(flat, np.float32),
             None if gradient is None else pointer(gradient, np.float32),
             len(batch.lengths),
@@ -102,6 +102,4 @@ class Gradient:
             ctypes.c_float(scale),
             pointer(losses, np.float32),
         )
-        if failed:
-            raise MemoryError
         return losses

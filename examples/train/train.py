@@ -22,12 +22,12 @@ WARM_UP = 200  # steps
 # A token belongs to the group of its beginning, if it comes in so large a share of the places of
 # either.
 RELATED = 0.01
-DECAY_FROM = 0.75  # of the time: the rate falls to 0 from here
-QUANTIZE_FROM = 0.55
+DECAY_FROM = 0.3  # of the time: the rate falls to 0 from here
+QUANTIZE_FROM = 0.5
 AVERAGE = 0.998
 # Shares of steps in which a matrix is rounded to so many bits; else it is not.
-BITS = {4: 0.2, 5: 0.45, 8: 0.1}
-EMBEDDING_BITS = {4: 0.05, 5: 0.5, 8: 0.25}
+BITS = {4: 0.05, 5: 0.2, 8: 0.2}
+EMBEDDING_BITS = {4: 0.05, 5: 0.25, 8: 0.25}
 
 
 class Stories:
