@@ -55,7 +55,11 @@ pub fn flashed_apart(board: &Board, layers: usize, other: u64) {
     let Region { origin, len, .. } = memory.model;
     let of_layers = (layers * Footprint::layer_bytes(memory)) as u64;
     let taken = memory.stack_bytes + memory.variable_bytes + of_layers + other;
-    let left = memory.ram.len.checked_sub(taken).expect("there is RAM left");
+    let left = memory
+        .ram
+        .len
+        .checked_sub(taken)
+        .expect("there is RAM left");
     let words = left.min(MOST_RAM) / 8;
     let code = format!(
         "use smidgen_core::model::Layer;
