@@ -187,8 +187,8 @@ fn what_is_advised_helps() {
     for (chip, kv) in [
         (["--flash", "1M", "--ram", "96K"], "f32"),
         (["--flash", "1M", "--ram", "128K"], "f16"),
-        (["--flash", "380K", "--ram", "64K"], "q8"),
-        (["--flash", "380K", "--ram", "512K"], "q8"),
+        (["--flash", "350K", "--ram", "64K"], "q8"),
+        (["--flash", "350K", "--ram", "512K"], "q8"),
     ] {
         let words = [&["q8.gguf", "--kv", kv, "-c", "300"][..], &chip].concat();
         let planned = plan(&smidgen, &words);
